@@ -231,7 +231,7 @@ def try_faults(row: Mapping[int, str], seed: int, stages: Sequence[Stage], launc
     finally:
         trial.launcher.end_all()
     seconds = time.monotonic() - began
-    tell(trial, seed, row, seconds, problems)
+    print_trial(trial, seed, row, seconds, problems)
     of_repair = trial.ends[sum(len(each.ends) for each in happened) :]
     return [
         Result(
@@ -249,7 +249,7 @@ def unclean(ends: Sequence[Ended]) -> list[str]:
     return [f"{each.command.split(' --')[0]}: {each.code}: {each.sentence}" for each in ends if not each.is_clean]
 
 
-def tell(trial: Trial, seed: int, row: Mapping[int, str], seconds: float, problems: Sequence[str]) -> None:
+def print_trial(trial: Trial, seed: int, row: Mapping[int, str], seconds: float, problems: Sequence[str]) -> None:
     codes = " ".join(str(each.code) for each in trial.ends)
     numbers = ", ".join(map(str, row))
     say(f"seed {seed} fault {numbers} at {trial.stage.name} ({'; '.join(trial.notes)}): codes {codes}, {seconds:.0f} s")

@@ -121,7 +121,7 @@ def main() -> None:
             server.terminate()
             server.wait(timeout=60)
         log_bytes, log_lines = log.stat().st_size, len(log.read_text().splitlines())
-    load.tell()
+    load.print_figures()
     print(f"memory of the server: {before} MiB when it is ready, {peak} MiB at most")
     if not asked.attackers:
         assert {*load.beside.clients.statuses} <= {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}
@@ -205,7 +205,7 @@ class Load:
         quiet = [("without attackers", self.quiet)] if self.quiet.seconds else []
         return [*quiet, (f"beside {self.attackers} attackers" if self.attackers else "alone", self.beside)]
 
-    def tell(self) -> None:
+    def print_figures(self) -> None:
         for name, phases in self.phases:
             print(f"{name}:")
             tell_clients(phases.clients, phases.seconds, phases.written)

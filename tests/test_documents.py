@@ -54,8 +54,8 @@ def test_the_readme_is_short() -> None:
 def test_the_site_has_every_page() -> None:
     """Goal: each page stands in one section of the site's first page, which makes the site's table of contents."""
     sections = re.split(r"^## .+$", (TOP / "docs" / "index.md").read_text(), flags=re.MULTILINE)[1:]
-    told = [link for section in sections for link in LINK.findall(section) if not link.startswith("..")]
-    assert sorted(told) == sorted({page.name for page in (TOP / "docs").glob("*.md")} - {"index.md"})
+    matches = [link for section in sections for link in LINK.findall(section) if not link.startswith("..")]
+    assert sorted(matches) == sorted({page.name for page in (TOP / "docs").glob("*.md")} - {"index.md"})
 
 
 def test_anchors_are_there() -> None:
@@ -108,11 +108,11 @@ def test_the_page_of_serve(tmp_path: Path) -> None:
         if path.startswith("/api/v1/clusters")
     ]
     rows = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `/C")]
-    told = {
+    reported = {
         "/api/v1/clusters",
         *(f"/api/v1/clusters{path}" for row in rows for path in unfolded(row.partition("?")[0])),
     }
-    assert told == {*paths}
+    assert reported == {*paths}
     scaled = yaml.safe_load(page.partition("```yaml")[2].partition("```")[0])
     (trigger,) = scaled["spec"]["triggers"]
     path = "/api/v1" + trigger["metadata"]["url"].partition("/api/v1")[2]
@@ -160,5 +160,5 @@ def test_the_field_log() -> None:
     assert {len(row) for row in rows} == {4}
     assert {row[3] for row in rows} <= VERDICTS
     limits = (TOP / "docs/accuracy.md").read_text().partition("## Known limits from the field")[2].partition("\n## ")[0]
-    told = set(re.findall(r"[\w.-]+#\d+|KAFKA-\d+", limits))
-    assert told == {row[0].rpartition("/")[2] for row in rows if row[3] in OPEN}
+    matches = set(re.findall(r"[\w.-]+#\d+|KAFKA-\d+", limits))
+    assert matches == {row[0].rpartition("/")[2] for row in rows if row[3] in OPEN}

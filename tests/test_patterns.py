@@ -135,5 +135,6 @@ def test_templates_are_linear() -> None:
     ],
 )
 def test_the_proof_itself(pattern: str, method: str, *, is_linear: bool) -> None:
-    """Goal: the proof tells the patterns that once were here, and what is known to be slow, from what is linear."""
+    """Goal: the proof distinguishes the patterns that once were here, and what is known to be slow, from what is
+    linear."""
     assert (why_not_linear(pattern, method) is None) == is_linear

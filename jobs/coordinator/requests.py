@@ -54,13 +54,13 @@ def to_model(incoming: Incoming, asker: Asker, cluster: Cluster) -> model.Reques
 
 def _join_group(incoming: Incoming, asker: Asker, cluster: Cluster) -> model.Request:
     body, version = incoming.body, incoming.version
-    tells = version >= _JOIN_HAS_REBALANCE_TIMEOUT
+    has_timeout = version >= _JOIN_HAS_REBALANCE_TIMEOUT
     return model.JoinGroupRequest(
         asker.request_id,
         body.group_id,
         member_id=body.member_id,
         session_timeout_ms=body.session_timeout_ms,
-        rebalance_timeout_ms=body.rebalance_timeout_ms if tells else body.session_timeout_ms,
+        rebalance_timeout_ms=body.rebalance_timeout_ms if has_timeout else body.session_timeout_ms,
         protocol_type=body.protocol_type,
         protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in body.protocols),
         new_member_uuid=cluster.new_uuid(),

@@ -155,8 +155,8 @@ class Notifier:
         for receiver in self._receivers:
             before = self._workers.get(receiver.name)
             if before is None or not before.is_alive():
-                tell = partial(self._send_new, receiver, episodes, since_ms)
-                self._workers[receiver.name] = Worker(f"notify {receiver.name}", tell)
+                send = partial(self._send_new, receiver, episodes, since_ms)
+                self._workers[receiver.name] = Worker(f"notify {receiver.name}", send)
                 self._workers[receiver.name].start()
 
     def _episodes(self, since_ms: int) -> list[Episode]:

@@ -85,7 +85,7 @@ class Stage:
         words = [word for pair in given.items() for word in pair]
         (host or self.host).send("start", f"{group}-{name}", group, *words)
 
-    def tell(self, action: str, group: str, name: str) -> None:
+    def order(self, action: str, group: str, name: str) -> None:
         self.host.send(action, f"{group}-{name}")
 
     def settle(self, group: str, *names: str, partitions: int = 0, hosts: tuple[Host, ...] = ()) -> None:
@@ -143,11 +143,11 @@ def play_dynamic(stage: Stage, victims: Host) -> None:
     stage.start(DYNAMIC, "a")
     stage.settle(DYNAMIC, "a")
     stage.step("b joins, and a does not poll")
-    stage.tell("stall", DYNAMIC, "a")
+    stage.order("stall", DYNAMIC, "a")
     stage.start(DYNAMIC, "b")
     time.sleep(QUIET_S)
     stage.step("a polls again")
-    stage.tell("resume", DYNAMIC, "a")
+    stage.order("resume", DYNAMIC, "a")
     stage.settle(DYNAMIC, "a", "b")
     stage.step("v joins")
     stage.start(DYNAMIC, "v", host=victims)
@@ -159,10 +159,10 @@ def play_dynamic(stage: Stage, victims: Host) -> None:
     stage.admin.create_partitions({DYNAMIC: TOPICS[DYNAMIC] + 1})
     stage.settle(DYNAMIC, "a", "b", partitions=TOPICS[DYNAMIC] + 1)
     stage.step("b leaves")
-    stage.tell("close", DYNAMIC, "b")
+    stage.order("close", DYNAMIC, "b")
     stage.settle(DYNAMIC, "a", partitions=TOPICS[DYNAMIC] + 1)
     stage.step("a leaves")
-    stage.tell("close", DYNAMIC, "a")
+    stage.order("close", DYNAMIC, "a")
     time.sleep(QUIET_S)
 
 
@@ -173,14 +173,14 @@ def play_static(stage: Stage) -> None:
         stage.start(STATIC, name, group_instance_id=name)
     stage.settle(STATIC, "i0", "i1")
     stage.step("i1 goes away")
-    stage.tell("close", STATIC, "i1")
+    stage.order("close", STATIC, "i1")
     time.sleep(QUIET_S)
     stage.step("i1 comes back")
     stage.start(STATIC, "i1", group_instance_id="i1")
     stage.settle(STATIC, "i0", "i1")
     stage.step("i0 and i1 go away and their sessions end")
     for name in ("i0", "i1"):
-        stage.tell("close", STATIC, name)
+        stage.order("close", STATIC, name)
     time.sleep(int(PROPERTIES["group.consumer.session.timeout.ms"]) / 1000 + QUIET_S)
 
 
@@ -193,10 +193,10 @@ def play_migration(stage: Stage) -> None:
     stage.start(MIGRATED, "new")
     stage.settle(MIGRATED, "classic", "new")
     stage.step("it leaves: a downgrade")
-    stage.tell("close", MIGRATED, "new")
+    stage.order("close", MIGRATED, "new")
     stage.settle(MIGRATED, "classic")
     stage.step("the classic member leaves")
-    stage.tell("close", MIGRATED, "classic")
+    stage.order("close", MIGRATED, "classic")
     time.sleep(QUIET_S)
 
 

@@ -114,7 +114,7 @@ def make_offsets_topic(bootstrap_servers: str) -> None:
                     return
                 time.sleep(POLL_MS_MAX / 1_000)
     except KafkaError as error:
-        raise TrafficError(f"The broker did not tell who coordinates a group: {error}") from error
+        raise TrafficError(f"The broker did not say who coordinates a group: {error}") from error
     raise TrafficError(f"The broker had no group coordinator after {OFFSETS_TOPIC_S_MAX} s.")
 
 

@@ -85,23 +85,23 @@ class Host:
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
-    def tell(self, *words: str) -> None:
+    def order(self, *words: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write("\t".join(words) + "\n")
         self._process.stdin.flush()
 
     def share(self, name: str, *topics: str) -> None:
-        self.tell("start", GroupType.SHARE, name, ",".join(topics), "group.id", SHARE, "client.id", name)
+        self.order("start", GroupType.SHARE, name, ",".join(topics), "group.id", SHARE, "client.id", name)
 
     def streams(self, name: str, *topics: str) -> None:
         settings = ("application.id", STREAMS, "client.id", name, "state.dir", str(self._state / name))
         more = ("num.stream.threads", "1", "metadata.max.age.ms", "500")
-        self.tell("start", GroupType.STREAMS, name, ",".join(topics), *settings, *more)
+        self.order("start", GroupType.STREAMS, name, ",".join(topics), *settings, *more)
 
     def described(self, group_type: str, group_id: str) -> dict[str, Any]:
         """Returns the broker's description of a group."""
         assert self._process.stdout is not None
-        self.tell("describe", group_type, group_id)
+        self.order("describe", group_type, group_id)
         _, state, epoch, target_epoch, *members = self._process.stdout.readline().rstrip("\n").split("\t")
         return {
             "group_id": group_id,
@@ -172,15 +172,15 @@ def play_share(stage: Stage, victims: Host, admin: KafkaAdminClient) -> None:
         ("s3 joins", 3, lambda: victims.share("s3", "pages")),
         ("s4 and s5 join, more members than partitions", 5, lambda: _two_more(stage)),
         ("s3 is killed", 4, victims.kill),
-        ("s1 subscribes to clicks, too", 4, lambda: stage.host.tell("subscribe", "s1", "pages,clicks")),
+        ("s1 subscribes to clicks, too", 4, lambda: stage.host.order("subscribe", "s1", "pages,clicks")),
         ("the topic grows", 4, partial(admin.create_partitions, {"pages": TOPICS["pages"] + 2})),
-        ("s2 leaves", 3, lambda: stage.host.tell("close", "s2")),
-        ("s4 leaves", 2, lambda: stage.host.tell("close", "s4")),
-        ("s5 leaves", 1, lambda: stage.host.tell("close", "s5")),
+        ("s2 leaves", 3, lambda: stage.host.order("close", "s2")),
+        ("s4 leaves", 2, lambda: stage.host.order("close", "s4")),
+        ("s5 leaves", 1, lambda: stage.host.order("close", "s5")),
     )
     stage.play(GroupType.SHARE, SHARE, steps)
     stage.step("s1 leaves")
-    stage.host.tell("close", "s1")
+    stage.host.order("close", "s1")
     stage.settle(GroupType.SHARE, SHARE, 0, ("Empty",))
     stage.step("the group is deleted")
     admin.delete_groups([SHARE])

@@ -121,7 +121,7 @@ class Play:
 
     def _leave(self) -> None:
         name = self.dice.choice([*self._members])
-        self._members.pop(name).tell("close", name)
+        self._members.pop(name).order("close", name)
 
     def _kill(self) -> None:
         assert self._victims is not None
@@ -139,7 +139,7 @@ class Play:
         name = self.dice.choice([*self._members])
         others = [topic for topic in self._topics if (topic,) != self._subscribed[name]]
         self._subscribed[name] = (self.dice.choice(others),)
-        self._members[name].tell("subscribe", name, ",".join(self._subscribed[name]))
+        self._members[name].order("subscribe", name, ",".join(self._subscribed[name]))
 
     def _grow(self, admin: KafkaAdminClient) -> None:
         self._partition_count += 1
@@ -219,5 +219,5 @@ def wrong_in(
         changes = {each["kind"] for each in row["changes"] or ()}
         counts[f"{group_type} causes"] += 1
         if owner != group_id or not changes or not changes <= {each.name for each in MAY_CHANGE[what]}:
-            wrong.append(f"{step}: the epoch {row['to_generation']} tells {sorted(changes) or 'nothing'}")
+            wrong.append(f"{step}: the epoch {row['to_generation']} shows {sorted(changes) or 'nothing'}")
     return wrong

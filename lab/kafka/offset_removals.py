@@ -122,7 +122,16 @@ def play(bootstrap_servers: str) -> Play:
 
 # The expected rows of `offset_events`
 
-TOLD = ("group_id", "topic", "kind", "cause", "offset_before", "offset_after", "records_repeated", "records_skipped")
+EVENT_COLUMNS = (
+    "group_id",
+    "topic",
+    "kind",
+    "cause",
+    "offset_before",
+    "offset_after",
+    "records_repeated",
+    "records_skipped",
+)
 MOVES: dict[str, list[tuple[object, ...]]] = {
     RESET: [
         (Kind.SKIPPED, Cause.NO_MEMBER, HALF, RECORDS, None, RECORDS - HALF),
@@ -147,7 +156,7 @@ REMOVALS = {
 
 
 def expected() -> list[tuple[object, ...]]:
-    """Returns the expected rows of `offset_events`, with the columns `TOLD`."""
+    """Returns the expected rows of `offset_events`, with the columns `EVENT_COLUMNS`."""
     return [(*place, *move) for place in REMOVALS for move in MOVES.get(place[0], [])] + [
         (*place, *removal, LAST_COMMIT.get(place[0], HALF), None, None, None) for place, removal in REMOVALS.items()
     ]

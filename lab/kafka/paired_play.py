@@ -62,7 +62,7 @@ _EXCEPTIONS = re.compile(
 )
 SHORT_REBALANCE_MS, SHARE_OF_HOLDING = 2_000, 0.05
 SHARE_OF_LOADS, LOADS_BEFORE = 0.02, (4, 40)
-UNKNOWN_ID = "an-id-that-was-not-told"  # a broker drew it and then refused the request
+UNKNOWN_ID = "an-id-that-nobody-knows"  # a broker drew it and then refused the request
 _LOGGED = re.compile(r"\] [A-Z]+ \[GroupCoordinator [^]]+\] (.*) \([\w.]+\)$")
 NAMED_TOPICS = ("initializing_topics", "initialized_topics", "deleting_topics")
 

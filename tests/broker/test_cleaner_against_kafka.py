@@ -1,4 +1,4 @@
-"""Goal: of a topic that Kafka's own cleaner thins between passes, the ledger claims nothing that is not so, and tells
+"""Goal: of a topic that Kafka's own cleaner thins between passes, the ledger claims nothing that is not so, and says
 in full what lies where nothing was removed.
 
 An hour of ten simulated groups is written into the one partition of a real `__consumer_offsets`, in parts. Some are
@@ -74,9 +74,9 @@ class Ledger:
         self.read |= new
         self.end = end_of(broker)
         marks = [mark_of(each) for each in self.coverage()]
-        told = [self.log[offset] for offset in new if offset in self.log]
+        entries = [self.log[offset] for offset in new if offset in self.log]
         for group_id, tables in self.tables.items():
-            tables.take(sorted([*marks, *(entry for group, entry in told if group == group_id)], key=position))
+            tables.take(sorted([*marks, *(entry for group, entry in entries if group == group_id)], key=position))
 
     def is_known(self) -> bool:
         """Returns whether the table says until when the log is known, after one pass."""

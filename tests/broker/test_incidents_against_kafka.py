@@ -48,7 +48,7 @@ SESSION_MS = 8_000
 POLL_INTERVAL_MS = 10_000
 TOO_LONG_S = 16
 SETTLE_S_MAX = 90
-AWAKE_S = 6  # for a woken client to be told what it missed
+AWAKE_S = 6  # for a woken client to learn what it missed
 ROOTS = {
     "poll": "poll_timeout_exceeded",
     "pause": "session_expired",
@@ -217,16 +217,18 @@ def test_one_episode(broker: LocalBroker, played: dict[str, GroupFacts], group: 
     """Goal: one episode above severity info, with the right root and one incident for each kind; every line of the log
     with a refusal is in an incident."""
     rows = incidents(played[group], Rules())
-    told = "\n".join(
+    reported = "\n".join(
         f"{row['severity']} {row['episode_id'][:4]} {row['kind']}, {row['probable_root']}: {row['explanation']}"
         for row in rows
     )
     grave = [row for row in rows if row["severity"] != "info"]
-    assert {row["probable_root"] for row in grave} == {ROOTS[group.partition("-")[0]]}, told
-    assert len({row["episode_id"] for row in grave}) == 1, told
-    assert len({row["kind"] for row in grave}) == len(grave), told
+    assert {row["probable_root"] for row in grave} == {ROOTS[group.partition("-")[0]]}, reported
+    assert len({row["episode_id"] for row in grave}) == 1, reported
+    assert len({row["kind"] for row in grave}) == len(grave), reported
     refusals = {kind.name for kind in REFUSALS}
-    assert sum(row["occurrences"] for row in rows if row["kind"] in refusals) == len(refused_lines(broker, group)), told
+    assert sum(row["occurrences"] for row in rows if row["kind"] in refusals) == len(refused_lines(broker, group)), (
+        reported
+    )
 
 
 def test_the_reference_coordinator_agrees(played: dict[str, GroupFacts]) -> None:
@@ -358,8 +360,8 @@ def modern(broker: LocalBroker) -> dict[str, GroupFacts]:
 def test_refusals_of_modern_groups(
     modern: dict[str, GroupFacts], group: str, expected: set[tuple[str, str, int | None]]
 ) -> None:
-    """Goal: what a broker refused, or fenced a member for, is told once each, with the epoch that the member claimed;
-    what a client mends at once is nothing."""
+    """Goal: what a broker refused, or fenced a member for, is reported once each, with the epoch that the member
+    claimed; what a client mends at once is nothing."""
     rows = incidents(modern[group], Rules())
     assert {(row["kind"], row["severity"], row["claimed_generation"]) for row in rows} == expected
     assert {row["occurrences"] for row in rows} <= {1}

@@ -83,7 +83,7 @@ def test_impossible_property_is_one_sentence(tmp_path: Path) -> None:
     assert broker.pid is None
 
 
-def test_taken_port_is_told_with_the_log(tmp_path: Path) -> None:
+def test_taken_port_is_reported_with_the_log(tmp_path: Path) -> None:
     """A broker that ends while it starts: exit code, log file and cause in one sentence, no process."""
     broker = LocalBroker(tmp_path)
     host, port = broker.bootstrap_servers.split(":")

@@ -1,4 +1,5 @@
-"""Goal: on a real broker a marker as the last record is no lag, and who waits for an open transaction is told so."""
+"""Goal: on a real broker a marker as the last record is no lag, and who waits for an open transaction is reported
+so."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ CONFIG = Config(group_consumer_heartbeat_interval_ms=500)
 
 def said(exchanges: Iterable[Exchange]) -> dict[str, list[tuple[Any, ...]]]:
     """Returns what the members of a group said, by the last letter of the client id: the epoch, whether all fields were
-    there, and how many topics and partitions. Heartbeats that say nothing are left out, and answers, too: what is told
-    when depends on whose heartbeat comes first. So is that a member has nothing where it says at the same epoch what it
-    has: it does so if it is told partitions before it knows the names of their topics."""
+    there, and how many topics and partitions. Heartbeats that say nothing are left out, and answers, too: what is
+    reported when depends on whose heartbeat comes first. So is that a member has nothing where it says at the same
+    epoch what it has: it does so if it gets partitions before it knows the names of their topics."""
     found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for each in exchanges:
         asked = each.request

@@ -1,4 +1,4 @@
-"""Goal: what a real broker does to committed offsets is told with its cause, in passes while it happens."""
+"""Goal: what a real broker does to committed offsets is reported with its cause, in passes while it happens."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def test_offset_events(spark: SparkSession, tmp_path: Path) -> None:
             make_pass(spark, warehouse, broker.bootstrap_servers)
         playing.result()
         make_pass(spark, warehouse, broker.bootstrap_servers)
-    found = table(spark, warehouse, OFFSET_EVENTS).select(*played.TOLD).collect()
+    found = table(spark, warehouse, OFFSET_EVENTS).select(*played.EVENT_COLUMNS).collect()
     assert sorted(map(tuple, found), key=str) == sorted(played.expected(), key=str)

@@ -60,7 +60,8 @@ def test_random_sequences(idle_broker: Broker) -> None:
 
 
 def test_planted_fault_is_found(idle_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A coordinator that takes members in the order of their coming is told from a broker, by the smallest sequence."""
+    """A coordinator that takes members in the order of their coming is distinguished from a broker, by the smallest
+    sequence."""
     monkeypatch.setattr(JavaHashMap, "_ordered", lambda self: list(self._entries))
     form: dict[str, Any] = {"group": 0, "instances": [None] * 4, "protocols": PROTOCOLS[0]}
     steps: list[Step] = [("list_groups", {"states": [], "types": []}), ("form", form)]

@@ -59,14 +59,14 @@ def take(broker: LocalBroker, topics: set[str] | None) -> SampledRound:
         return take_round(brokers, settings.sampling, topics, 1, ends)
 
 
-def told_offsets(broker: LocalBroker, time: str) -> dict[tuple[str, int], int]:
+def listed_offsets(broker: LocalBroker, time: str) -> dict[tuple[str, int], int]:
     """By Kafka's tool, for every partition of the cluster; it prints a topic, a partition and an offset a line."""
     printed = run_tool(OFFSETS_TOOL, "--bootstrap-server", broker.bootstrap_servers, "--time", time)
     rows = (line.rsplit(":", 2) for line in printed.splitlines() if line.count(":") >= 2)
     return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
 
 
-def told_groups(broker: LocalBroker) -> dict[str, tuple[str, str, int]]:
+def listed_groups(broker: LocalBroker) -> dict[str, tuple[str, str, int]]:
     """State, assignor and number of members, by Kafka's tool."""
     server = ("--bootstrap-server", broker.bootstrap_servers)
     groups = [word for group in GROUPS for word in ("--group", group)]
@@ -89,7 +89,7 @@ def test_a_round_is_what_kafka_says(broker: LocalBroker) -> None:
     writer.flush(30)
     consumers = list(joined(client))
     sampled = take(broker, {TOPIC, OTHER_TOPIC})
-    starts, ends, groups = told_offsets(broker, "-2"), told_offsets(broker, "-1"), told_groups(broker)
+    starts, ends, groups = listed_offsets(broker, "-2"), listed_offsets(broker, "-1"), listed_groups(broker)
     places = [place for place in ends if place[0] in (TOPIC, OTHER_TOPIC, OFFSETS_TOPIC)]
     specs = {TopicPartition(*place): OffsetSpec.latest() for place in places}  # type: ignore[no-untyped-call]
     listed = admin.list_offsets(specs, isolation_level=IsolationLevel.READ_COMMITTED)
@@ -102,12 +102,12 @@ def test_a_round_is_what_kafka_says(broker: LocalBroker) -> None:
     assert sorted(rows) == sorted(places)
     for place, row in rows.items():
         assert (row.log_start_offset, row.leader_epoch) == (starts[place], stable[place].leader_epoch)
-        told = (ends[place], stable[place].offset)
+        found = (ends[place], stable[place].offset)
         if place[0] == OFFSETS_TOPIC:  # groups of other tests may still expire meanwhile
             assert row.offsets is not None
-            assert all(sampled <= later for sampled, later in zip(row.offsets[1:], told, strict=True))
+            assert all(sampled <= later for sampled, later in zip(row.offsets[1:], found, strict=True))
         else:
-            assert (row.high_watermark, row.last_stable_offset) == told
+            assert (row.high_watermark, row.last_stable_offset) == found
     assert rows[TOPIC, 0].offsets == (7, 20, 20)
     assert rows[OTHER_TOPIC, 0].offsets == (0, 1, 0)
     described = admin.describe_topics(TopicCollection([TOPIC, OTHER_TOPIC]))
@@ -123,7 +123,7 @@ def test_a_round_is_what_kafka_says(broker: LocalBroker) -> None:
     assert not sampled.silent_brokers
 
 
-def test_an_open_transaction_is_told(broker: LocalBroker) -> None:
+def test_an_open_transaction_is_reported(broker: LocalBroker) -> None:
     """Goal: offsets that a transaction has committed and nobody has ended hold up the reader of their partition, which
     is a trouble once it has lasted; when the transaction is ended, it is none any more."""
     client: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers}
@@ -156,4 +156,4 @@ def test_an_open_transaction_is_told(broker: LocalBroker) -> None:
     assert look(80) == []
     assert not stalls.hidden()
     consumer.close()
-    del writer  # or it would tell of the broker's end
+    del writer  # or it would complain of the broker's end

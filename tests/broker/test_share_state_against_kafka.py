@@ -1,4 +1,4 @@
-"""Goal: what the ledger tells of share groups is what a broker and `kafka-share-groups` tell, also behind a prune."""
+"""Goal: what the ledger says of share groups is what a broker and `kafka-share-groups` say, also after a prune."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def look(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> dict[int,
     return {row["partition"]: row for row in rows if row["sampled_at"] == newest}
 
 
-def told(rows: dict[int, dict[str, Any]], *columns: str) -> Described:
+def reported(rows: dict[int, dict[str, Any]], *columns: str) -> Described:
     return {partition: tuple(row[name] for name in columns) for partition, row in rows.items()}
 
 
@@ -179,7 +179,11 @@ def test_a_share_consumer(sharing: LocalBroker, warehouse: Path) -> None:
     shown = runner.invoke(main, ["share", GROUP, *place, "--deliveries", "3", "--json"])
     rows = {row["partition"]: row for row in map(json.loads, shown.stdout.splitlines())}
     assert {row["topic"] for row in rows.values()} == {TOPIC}
-    assert told(rows, "start_offset", "lag") == told(rows, "broker_start_offset", "broker_lag") == described(sharing)
+    assert (
+        reported(rows, "start_offset", "lag")
+        == reported(rows, "broker_start_offset", "broker_lag")
+        == described(sharing)
+    )
     assert rows[0]["start_offset"] == 1
     assert rows[0]["redelivered"][0] == {"first_offset": 1, "last_offset": 1, "delivery_count": 3}
     assert rows[0]["lag"] == rows[0]["available_count"] + 2
@@ -209,7 +213,11 @@ def test_a_prune_is_a_hole(spark: SparkSession, sharing: LocalBroker, warehouse:
     (first, hole, rest) = check_log(spark, warehouse)
     assert (first[1:], hole[0], hole[2]) == ((position, "complete"), position, "unknown")
     assert rest[0] == hole[1] >= begin  # it may have pruned once more
-    assert told(rows, "start_offset", "lag") == told(rows, "broker_start_offset", "broker_lag") == described(sharing)
+    assert (
+        reported(rows, "start_offset", "lag")
+        == reported(rows, "broker_start_offset", "broker_lag")
+        == described(sharing)
+    )
     put(sharing, 1, "accept")
     consume(sharing, 1)
     with pytest.MonkeyPatch.context() as patched:
@@ -218,4 +226,4 @@ def test_a_prune_is_a_hole(spark: SparkSession, sharing: LocalBroker, warehouse:
             look(spark, warehouse, sharing)
     rows = look(spark, warehouse, sharing)
     assert len(check_log(spark, warehouse)) >= 3
-    assert told(rows, "start_offset", "lag") == described(sharing)
+    assert reported(rows, "start_offset", "lag") == described(sharing)

@@ -1,4 +1,4 @@
-"""Starts the S3 server of the tests, and tells both engines of it as a user would: by the environment."""
+"""Starts the S3 server of the tests, and names it to both engines as a user would: by the environment."""
 
 from __future__ import annotations
 

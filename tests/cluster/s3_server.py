@@ -9,7 +9,7 @@ What moto itself does not do:
   `If-None-Match`, as older stores do. `held`: a regular expression; the first PUT of a path that it finds waits for the
   next POST, and is then carried out, or with `is_dropped` is not; with `is_held_after` it is carried out at once, and
   its answer waits. `refused`: a conditional PUT of a path that it finds is answered by the `status`, `times` times.
-- `GET /_control` tells how many PUTs were held, and how many were conditional.
+- `GET /_control` says how many PUTs were held, and how many were conditional.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def _assert_shard_is_fold(live: Shard, folded: Shard) -> None:
     for group_id, group in live.groups.items():
         of_log = folded.groups.get(group_id)
         if of_log is None:
-            # No record tells of a group that began as a simple group, and in which no member has synced.
+            # No record shows a group that began as a simple group, and in which no member has synced.
             assert not list(live.offsets.committed.of_group(group_id))
         else:
             assert isinstance(group, Group)

@@ -74,7 +74,7 @@ def callee(node: ast.Call) -> str:
 
 
 def is_set(node: ast.expr, names: set[str]) -> bool:
-    """Whether an expression is a set, as far as its form or its name's declaration in the module tells."""
+    """Whether an expression is a set, as far as its form or its name's declaration in the module shows."""
     if isinstance(node, (ast.Set, ast.SetComp)):
         return True
     if isinstance(node, ast.Call):

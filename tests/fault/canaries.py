@@ -183,8 +183,8 @@ def set_places(folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) 
 def look_at_a_life(
     folder: Path, warehouse: Path | str, bootstrap_servers: str, password: str, store: dict[str, str]
 ) -> Canaries:
-    """Lets a monitor live that logs in, reads records and logs with addresses, hashes them, and tells a receiver (which
-    first refuses); then everything is asked. Returns what was found of it, but for what lies in the warehouse.
+    """Lets a monitor live that logs in, reads records and logs with addresses, hashes them, and sends to a receiver
+    (which first refuses); then everything is asked. Returns what was found of it, but for what lies in the warehouse.
 
     `store` are the secrets of an object store, by the variables of the environment that hold them for its clients.
     """
@@ -205,9 +205,9 @@ def look_at_a_life(
             canaries.look_at(monitor, store)
             canaries.look_into(folder / "scratch")
             assert monitor.stop() == 143, monitor.words
-    told = [(path, headers.get("Authorization"), body) for path, headers, body in receiver.came]
-    assert {(path, key) for path, key, _ in told} == {(f"/{secret['hook']}", secret["hook key"])}
-    canaries.look("messages", json.dumps([body for *_, body in told]))
+    reported = [(path, headers.get("Authorization"), body) for path, headers, body in receiver.came]
+    assert {(path, key) for path, key, _ in reported} == {(f"/{secret['hook']}", secret["hook key"])}
+    canaries.look("messages", json.dumps([body for *_, body in reported]))
     for words in ASKED:
         canaries.look(" ".join(words), ask(*words, "--warehouse", str(warehouse)))
     canaries.look("report", ask("report", "--out", str(seen / "report.html"), "--warehouse", str(warehouse)))

@@ -42,7 +42,7 @@ def test_strict_kinds_exist() -> None:
     assert set(STRICT) <= FAULTS.keys()
 
 
-def test_a_folder_is_removed_as_told(tmp_path: Path) -> None:
+def test_a_folder_is_removed_as_advised(tmp_path: Path) -> None:
     """Goal: the remedy of a damaged file is followed to the letter, and never outside of the warehouse."""
     checkpoint = tmp_path / "_checkpoints/test/history"
     checkpoint.mkdir(parents=True)
@@ -80,7 +80,7 @@ def test_sessions_outlast_the_trial() -> None:
 
 
 def test_a_row_that_is_there_twice_is_found() -> None:
-    """Goal: it is told of each table, also of those that no other run tells in the same way."""
+    """Goal: each table is compared, also those that no other run writes in the same way."""
     assert twice({"lag": Counter(a=1, b=2), "groups": Counter(a=1)}) == ["lag: 2 times b"]
 
 

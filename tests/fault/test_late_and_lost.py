@@ -59,7 +59,7 @@ def test_the_checkpoint_is_deleted(spark: SparkSession, warehouse: Path, broker:
 
 
 def test_the_source_file_is_gone(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
-    """Goal: refused, since nobody tells which topic the rows are from; --recover takes the present one's word, goes on
+    """Goal: refused, since nobody says which topic the rows are from; --recover takes the present one's word, goes on
     where it was and calls the log as complete as it was, so that the history goes on, too."""
     ingest(spark, warehouse, broker.bootstrap_servers)
     known = coverage(warehouse)
@@ -139,7 +139,7 @@ def test_records_are_deleted_above_our_position(spark: SparkSession, warehouse: 
 
 def test_the_topic_ends_below_our_position(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
     """Goal: a partition that was cut off gives old offsets to new records: refused, with --recover too. When it has
-    grown beyond our position again, the leader's epochs tell: --recover goes on there, and what was read stays."""
+    grown beyond our position again, the leader's epochs show it: --recover goes on there, and what was read stays."""
     ingest(spark, warehouse, broker.bootstrap_servers)
     broker.stop()
     shutil.rmtree(broker.data_directory / f"{OFFSETS_TOPIC}-2")

@@ -1,5 +1,5 @@
-"""Goal: a monitor that is killed, restarted, left by its broker and told to stop loses and repeats nothing; and it does
-all that there is to do: incidents, telling of them, and the import of logs."""
+"""Goal: a monitor that is killed, restarted, left by its broker and asked to stop loses and repeats nothing; and it
+does all that there is to do: incidents, messages about them, and the import of logs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def produce(bootstrap_servers: str, count: int) -> None:
     assert producer.flush(60) == 0
 
 
-def told_by(receiver: Receiving) -> list[tuple[str, list[str]]]:
+def messages_to(receiver: Receiving) -> list[tuple[str, list[str]]]:
     return [(body["event"], body["kinds"]) for body in receiver.bodies]
 
 
@@ -71,7 +71,7 @@ def rounds(warehouse: Path, table: Table) -> dict[Any, int]:
 def test_killed_cut_off_and_stopped(spark: SparkSession, tmp_path: Path, broker: LocalBroker) -> None:
     """Goal: after a kill in the middle, a broker that comes back at another address behind the one that was given (for
     Spark's source as for the rounds) and a SIGTERM, every record and every round is in the
-    tables once, no round lacks its lag, and the metrics showed each commit; a rewind was told to a receiver, once, and
+    tables once, no round lacks its lag, and the metrics showed each commit; a rewind was sent to a receiver, once, and
     the log that the settings name was imported."""
     (tmp_path / "server.log").write_text(LINE)
     with receiving() as receiver, Forwarder(broker.port) as front:
@@ -119,7 +119,7 @@ def play(spark: SparkSession, tmp_path: Path, broker: LocalBroker, front: Forwar
         states = ("on_time", "late", "unknown")
         minutes = [monitor.value("groupledger_objective_minutes", **objective, state=state) for state in states]
         assert sum(each or 0 for each in minutes) == 1_440
-        monitor.wait_until(lambda: ("fired", ["offset_rewind"]) in told_by(receiver), "a message")
+        monitor.wait_until(lambda: ("fired", ["offset_rewind"]) in messages_to(receiver), "a message")
         code = monitor.stop()
         assert code == 143, monitor.words
         assert "ended at once;" not in monitor.words
@@ -132,5 +132,5 @@ def play(spark: SparkSession, tmp_path: Path, broker: LocalBroker, front: Forwar
     assert len(set(sampled.values())) == 1
     assert rounds(warehouse, GROUP_STATES).keys() >= sampled.keys()
     assert rounds(warehouse, LAG).keys() == sampled.keys()
-    assert told_by(receiver) == [("fired", ["offset_rewind"])]
+    assert messages_to(receiver) == [("fired", ["offset_rewind"])]
     assert columns_of(warehouse, LOG_FILES, "line_count", "row_count") == [(1, 1)]

@@ -37,7 +37,7 @@ PLANTED = {"member_flapping", "offset_rewind"}
 
 
 def test_a_night(tmp_path: Path, spark: SparkSession) -> None:
-    """Goal: what was told is what the table has in the end, and what was planted is among it."""
+    """Goal: what was sent is what the table has in the end, and what was planted is among it."""
     pieces = make_pieces(tmp_path / "log", 1, PIECES)
     warehouse, inputs, conf = tmp_path / "warehouse", tmp_path / "inputs", tmp_path / "settings.yaml"
     with receiving() as web:
@@ -49,16 +49,16 @@ def test_a_night(tmp_path: Path, spark: SparkSession) -> None:
             if number == KILLED:
                 kill_in_the_middle(warehouse, inputs, conf)
             look(spark, warehouse, inputs, conf, BEGAN_AT_MS + HOUR_MS * number // PIECES)
-    told = defaultdict(list)
+    reported = defaultdict(list)
     for body in web.bodies:
-        told[body["event"]].append(body["episode_id"])
+        reported[body["event"]].append(body["episode_id"])
     rows = DeltaTable(str(warehouse / "incidents")).to_pyarrow_table().to_pylist()
     wanted = {row["episode_id"] for row in rows if row["severity"] in ("warning", "error")}
     still_open = {row["episode_id"] for row in rows if row["is_open"]}
-    assert sorted(told["fired"]) == sorted(wanted)
-    assert sorted(told["resolved"]) == sorted(wanted - still_open)
+    assert sorted(reported["fired"]) == sorted(wanted)
+    assert sorted(reported["resolved"]) == sorted(wanted - still_open)
     assert {kind for body in web.bodies for kind in body["kinds"]} >= PLANTED
-    assert told["resolved"]
+    assert reported["resolved"]
     computed_tables_are_made_again(spark, warehouse)
 
 

@@ -24,7 +24,7 @@ NOBODY = 1  # a port that is free
 WAITS = "waiting to learn whether the topic is still the same"
 
 
-def test_told_to_stop_while_nobody_answers(spark: SparkSession, tmp_path: Path, broker: LocalBroker) -> None:
+def test_stopped_while_nobody_answers(spark: SparkSession, tmp_path: Path, broker: LocalBroker) -> None:
     """Goal: Spark, which knows the broker, plans a batch while nobody is behind the servers that were given. It waits;
     then someone is there, and it is kept. The next one waits until SIGTERM, ends in time and in order, keeps nothing,
     and what it read comes with the next run."""

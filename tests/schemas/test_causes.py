@@ -1,4 +1,4 @@
-"""Goal: the table of causes is whole and consistent: each cause can be told, claims no more than its signs show, and
+"""Goal: the table of causes is whole and consistent: each cause can be stated, claims no more than its signs show, and
 gives no advice that a type of group refuses."""
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def test_an_incident_shows_a_symptom(kind: incidents.IncidentKind) -> None:
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=named)
-def test_a_cause_can_be_told(cause: Cause) -> None:
-    """Goal: whatever is known, its sentence has words for all places, ends as a sentence does, and tells what would
+def test_a_cause_can_be_stated(cause: Cause) -> None:
+    """Goal: whatever is known, its sentence has words for all places, ends as a sentence does, and says what would
     prove it."""
     assert cause.symptoms
     assert cause.decided_by.endswith((".", "?"))
@@ -122,8 +122,8 @@ def test_a_proof_needs_each_sign(cause: Cause, proof: tuple[Sign, ...]) -> None:
 
 @pytest.mark.parametrize("cause", CAUSES, ids=named)
 def test_advice_fits_the_group(cause: Cause) -> None:
-    """Goal: no group whose brokers decide is told to change what its clients refuse, and no client is told to change
-    anything where the brokers are at fault."""
+    """Goal: no group whose brokers decide is advised to change what its clients refuse, and no client is advised to
+    change anything where the brokers are at fault."""
     for of_type, more in itertools.product(MODERN_GROUP, ((), ALL_SIGNS)):
         facts = {of_type, *more}
         words = [said(cause.advice, facts), *settings_of(cause.settings, facts)]

@@ -38,9 +38,9 @@ def test_an_absurd_time_of_a_state_is_unknown(number: int) -> None:
 
 
 def test_timestamps_that_no_year_holds_are_the_nearest_that_one_does() -> None:
-    told = pa.array([-(2**63), -1_000, None, 5, 2**63 - 1], pa.timestamp("us", tz="UTC"))
-    assert held(told).cast(pa.int64()).to_pylist() == [FIRST_US, -1_000, None, 5, LAST_US]
-    assert len(held(told).to_pylist()) == len(told)
+    values = pa.array([-(2**63), -1_000, None, 5, 2**63 - 1], pa.timestamp("us", tz="UTC"))
+    assert held(values).cast(pa.int64()).to_pylist() == [FIRST_US, -1_000, None, 5, LAST_US]
+    assert len(held(values).to_pylist()) == len(values)
 
 
 def test_every_type_and_version_with_numbers_has_cases() -> None:

@@ -1,4 +1,4 @@
-"""Goal: words and kinds are each there once, and every kind can be told."""
+"""Goal: words and kinds are each there once, and every kind can be stated."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def test_lists_of_words() -> None:
 
 
 @pytest.mark.parametrize("kind", INCIDENT_KINDS, ids=lambda kind: kind.name)
-def test_every_kind_is_told_with_every_root(kind: IncidentKind) -> None:
+def test_every_kind_is_reported_with_every_root(kind: IncidentKind) -> None:
     """Goal: the sentences name nothing that an incident lacks, and a setting is a name or nothing."""
     for root, facts in itertools.product(ROOTS, GROUPS):
-        told = explanation(kind, root, ROW, "3", facts)
-        assert told.endswith(".")
-        assert "{" not in told
+        message = explanation(kind, root, ROW, "3", facts)
+        assert message.endswith(".")
+        assert "{" not in message
         assert setting_to_change(kind, root, facts) != ""

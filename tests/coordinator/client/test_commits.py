@@ -114,7 +114,7 @@ def test_commits_before_a_rejoin(cluster: Any, assignors: tuple[str, ...]) -> No
 
 
 def test_failed_commit_before_a_rejoin_does_not_stop_it(cluster: Any) -> None:
-    """Goal: an error that no repetition helps is told, and the member rejoins."""
+    """Goal: an error that no repetition helps is reported, and the member rejoins."""
     member = cluster.start("a", **EARLIEST)
     cluster.run(100)
     cluster.script(OffsetCommitRequest, Error.OFFSET_METADATA_TOO_LARGE)
@@ -238,7 +238,7 @@ def test_commit_without_coordinator_waits_for_the_look_up(cluster: Any) -> None:
 
 
 def test_first_error_of_several_partitions_decides(cluster: Any) -> None:
-    """Goal: one forbidden topic is told only if nothing else is wrong."""
+    """Goal: one forbidden topic is reported only if nothing else is wrong."""
     member = cluster.start("a", enable_auto_commit=False, **EARLIEST)
     cluster.run()
     errors = [Error.NONE, Error.TOPIC_AUTHORIZATION_FAILED, Error.UNKNOWN_TOPIC_OR_PARTITION]

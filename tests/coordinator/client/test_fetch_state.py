@@ -157,7 +157,7 @@ def test_truncated_log_without_a_reset_policy(one_partition: Any) -> None:
 
 
 def test_out_of_range(one_partition: Any) -> None:
-    """Goal: the log moved on beyond the committed offset: the position is reset, and only then told."""
+    """Goal: the log moved on beyond the committed offset: the position is reset, and only then reported."""
     one_partition.script(OffsetFetchRequest, committed((3, -1)))
     member = one_partition.start("a", auto_offset_reset="earliest")
     one_partition.run()
@@ -221,7 +221,7 @@ def test_records_of_a_partition_that_was_given_up_are_dropped(one_partition: Any
 
 
 def test_partition_without_a_leader(new_cluster: Any) -> None:
-    """Goal: it is asked about nothing until metadata tells a leader; the other partitions are read meanwhile, and a
+    """Goal: it is asked about nothing until metadata names a leader; the other partitions are read meanwhile, and a
     position without a leader to fetch from waits too."""
     cluster = new_cluster()
     cluster.topic("payments", 3, end=5)

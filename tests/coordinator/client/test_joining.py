@@ -83,7 +83,7 @@ def test_subscription_bytes(cluster: Any) -> None:
 
 
 def test_sticky_user_data(cluster: Any) -> None:
-    """Goal: an eager sticky member owns nothing when it rejoins, so the user data tells what it had; the other
+    """Goal: an eager sticky member owns nothing when it rejoins, so the user data says what it had; the other
     assignors of its list know nothing of that."""
     settings = {"assignors": ("sticky", "range")}
     member = cluster.start("a", **settings)
@@ -212,7 +212,7 @@ def test_protocols_that_have_nothing_in_common(cluster: Any) -> None:
 
 
 def test_static_leader_that_returns_assigns_nothing(cluster: Any) -> None:
-    """Goal: told to skip the assignment, it syncs empty-handed and everyone keeps what they had."""
+    """Goal: asked to skip the assignment, it syncs empty-handed and everyone keeps what they had."""
     leader = cluster.start("a", group_instance_id="one", assignors=("range",))
     cluster.run(1_000)
     follower = cluster.start("b", group_instance_id="two", assignors=("range",))

@@ -127,7 +127,7 @@ def test_any_life(new_cluster: Callable[..., Any], assignors: tuple[str, ...], s
 
 
 def test_same_events_under_any_hash_seed() -> None:
-    """Goal: nothing depends on Python's hashes: processes that hash differently tell the same story."""
+    """Goal: nothing depends on Python's hashes: processes that hash differently leave the same story."""
     program = (
         "import sys, importlib.util\n"
         "spec = importlib.util.spec_from_file_location('life', sys.argv[1])\n"

@@ -1,4 +1,4 @@
-"""Every row of the tables of reactions, as it shows in what a member of a real group sends and tells next."""
+"""Every row of the tables of reactions, as it shows in what a member of a real group sends and says next."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_heartbeat(cluster: Any, api: type[Request], error: Error) -> None:
 
 @pytest.mark.parametrize(("api", "error"), rows(OffsetCommitRequest))
 def test_offset_commit(cluster: Any, api: type[Request], error: Error) -> None:
-    """Goal: a commit fails once, tells whether it may be repeated, and the membership follows the error."""
+    """Goal: a commit fails once, says whether it may be repeated, and the membership follows the error."""
     reaction = reaction_to(error, api)
     member = cluster.start("a", enable_auto_commit=False, **RANGE)
     cluster.run(1_000)

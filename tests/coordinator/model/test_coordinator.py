@@ -1,4 +1,4 @@
-"""The broker's side of the coordinator: which requests reach a partition, and what the others are told."""
+"""The broker's side of the coordinator: which requests reach a partition, and what the others are answered."""
 
 from collections.abc import Callable
 from typing import Any
@@ -139,7 +139,7 @@ def test_empty_group_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("append_error", "told"),
+    ("append_error", "message"),
     [
         (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.COORDINATOR_NOT_AVAILABLE),
         (Error.NOT_ENOUGH_REPLICAS, Error.COORDINATOR_NOT_AVAILABLE),
@@ -152,14 +152,14 @@ def test_empty_group_id() -> None:
         (Error.INVALID_PRODUCER_EPOCH, Error.INVALID_PRODUCER_EPOCH),
     ],
 )
-def test_failed_append_is_told_in_the_clients_terms(append_error: Error, told: Error) -> None:
+def test_failed_append_is_reported_in_the_clients_terms(append_error: Error, message: Error) -> None:
     """The log's errors become the coordinator's; nothing of a failed operation stays."""
-    assert response_error_of_failed_append(append_error) is told
+    assert response_error_of_failed_append(append_error) is message
     coordinator = Coordinator()
     lead_all(coordinator, 0)
     result = coordinator.handle(OffsetCommitRequest(1, "g", offsets=OFFSETS), now_ms=0, append_error=append_error)
     refused: Any = result.responses[0]
-    assert [one.error for one in refused.partitions] == [told]
+    assert [one.error for one in refused.partitions] == [message]
     assert result.batches == ()
     assert coordinator.group("g") is None
 
@@ -202,7 +202,7 @@ def test_delete_groups_of_several_partitions(driver: Any) -> None:
 
 
 def test_describe_groups(driver: Any) -> None:
-    """Subscriptions are told of Stable groups only; a missing group is an error since API 6."""
+    """Subscriptions are described for Stable groups only; a missing group is an error since API 6."""
 
     def describe(api_version: int = 6) -> Any:
         request = DescribeGroupsRequest(driver.next_request_id(), (driver.group_id,), api_version)
@@ -237,7 +237,7 @@ def test_list_groups(driver: Any) -> None:
 
 
 def test_time_never_goes_back() -> None:
-    """A caller that mixes up its clocks is told so."""
+    """A caller that mixes up its clocks gets an error."""
     coordinator = Coordinator()
     coordinator.advance(1_000)
     with pytest.raises(ValueError, match="from 1000 ms to 999 ms"):
@@ -292,7 +292,7 @@ def test_generations_of_the_worked_case(driver: Any) -> None:
     assert [(value["generation"], len(value["members"])) for value in written] == [(0, 0), (1, 3), (2, 2), (3, 3)]
 
 
-def test_results_tell_who_is_answered(new_driver: Callable[..., Any]) -> None:
+def test_results_say_who_is_answered(new_driver: Callable[..., Any]) -> None:
     """A parked request has no response in its own result, and exactly one in a later one."""
     driver = new_driver()
     joins = [driver.join_with_new_id() for _ in range(3)]

@@ -20,7 +20,7 @@ def texts(driver: Any) -> list[str]:
 
 
 def test_a_dynamic_member_lives_and_fails(driver: Any) -> None:
-    """From the first join to the empty group, as a broker tells it."""
+    """From the first join to the empty group, as a broker logs it."""
     driver.events.clear()
     join = driver.join_with_new_id()
     member = join.request.member_id

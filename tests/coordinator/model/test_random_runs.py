@@ -220,7 +220,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.fail_over()
 
     def fail_over(self) -> None:
-        """The old leader is told twice that it is one no longer; the new one reads the log."""
+        """The old leader hears twice that it is one no longer; the new one reads the log."""
         coordinator, now_ms = self.driver.coordinator, self.driver.now_ms
         shard = coordinator.shard(coordinator.partition_for(self.driver.group_id))
         self.driver.unload()

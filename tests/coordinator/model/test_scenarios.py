@@ -5,7 +5,7 @@ from typing import Any
 
 
 def test_scenario(scenario: Any, new_driver: Callable[..., Any], assert_is_fold: Callable[..., None]) -> None:
-    """The coordinator does what Kafka's tests and source say (the scenario's own assertions), and its log tells it."""
+    """The coordinator does what Kafka's tests and source say (the scenario's own assertions), and its log shows it."""
     driver = new_driver(**scenario.settings)
     scenario.play(driver)
     if "forced_state" not in scenario.needs:

@@ -1,4 +1,4 @@
-"""Whole scripts under every protocol: what must hold whatever happens, and what tells the protocols apart."""
+"""Whole scripts under every protocol: what must hold whatever happens, and what distinguishes the protocols."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_seed_says_all(name: str) -> None:
     assert all(one.trace != two.trace for one, two in zip(first, other, strict=True))
 
 
-def test_what_tells_them_apart() -> None:
+def test_what_distinguishes_them() -> None:
     """Goal: a rolling deploy costs static members no rebalance, the consumer protocol the fewest requests,
     ZooKeeper the most; a crash is seen after each protocol's session."""
     deploy = {each.protocol: each for each in compare(SCRIPTS["rolling-deploy"])}

@@ -13,7 +13,7 @@ TASKS = [TopicPartition("connector", number) for number in range(6)]
 
 
 class Rounds:
-    """A leader and workers that do what they are told."""
+    """A leader and workers that do what they are asked."""
 
     def __init__(self, max_delay_ms: int = D) -> None:
         self.assignor = ConnectAssignor(max_delay_ms)
@@ -24,17 +24,17 @@ class Rounds:
         """Plays one round and returns its delay."""
         self.held = {worker: self.held.get(worker, []) for worker in workers}
         self.generation += 1
-        told = self.assignor.assign(
+        assigned = self.assignor.assign(
             TASKS if configured is None else configured,
             self.held,
             last_completed_generation=self.generation - 1 if self.generation > 1 else -1,
             generation=self.generation,
             now_ms=now_ms,
         )
-        for worker, each in told.items():
+        for worker, each in assigned.items():
             kept = [task for task in self.held[worker] if task not in each.revoked]
             self.held[worker] = [*kept, *each.assigned]
-        (delay_ms,) = {each.delay_ms for each in told.values()}
+        (delay_ms,) = {each.delay_ms for each in assigned.values()}
         return delay_ms
 
     def counts(self) -> list[int]:

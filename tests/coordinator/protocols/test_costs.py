@@ -125,7 +125,7 @@ def test_connect(before: int) -> None:
 
 @pytest.mark.parametrize("before", SIZES)
 def test_consumer_protocol(before: int) -> None:
-    """Goal: only those are told who give up or take something, and nobody else stops."""
+    """Goal: only those get an answer who give up or take something, and nobody else stops."""
     joined = change("consumer (4.2)", before, (0, "join", newcomer(before)))
     ended = [each for each in joined.intervals if CHANGE_MS <= each.to_ms < CHANGE_MS + 30_000]
     begun = [each for each in joined.intervals if each.from_ms >= CHANGE_MS]

@@ -1,4 +1,4 @@
-"""Scripts: what can be played, and what is told of what can't."""
+"""Scripts: what can be played, and the error for what can't."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def test_a_script() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"events": []}, "a list of events"),
         ({"topics": {}}, "needs topics"),
@@ -43,7 +43,7 @@ def test_a_script() -> None:
         ({"events": [{"at_ms": True, "do": "leave", "member": "m01"}]}, "at_ms must be a whole number"),
     ],
 )
-def test_a_script_that_cannot_be_played(changed: dict[str, Any], told: str) -> None:
-    """Goal: what is wrong with a script is told in a sentence."""
-    with pytest.raises(ScriptError, match=told):
+def test_a_script_that_cannot_be_played(changed: dict[str, Any], message: str) -> None:
+    """Goal: what is wrong with a script is said in a sentence."""
+    with pytest.raises(ScriptError, match=message):
         script_of("s", GOOD | changed)

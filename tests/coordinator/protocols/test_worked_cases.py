@@ -1,4 +1,4 @@
-"""Cases worked by hand, step by step: three that are told of Kafka's protocols, and one for each other protocol."""
+"""Cases worked by hand, step by step: three that are known of Kafka's protocols, and one for each other protocol."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def p(*numbers: int) -> list[TopicPartition]:
     return [TopicPartition("P", number) for number in numbers]
 
 
-def told(group: Group, since_ms: int, who: str) -> list[str]:
+def reported(group: Group, since_ms: int, who: str) -> list[str]:
     return [what for at_ms, name, what in group.world.trace if at_ms >= since_ms and name == who]
 
 
@@ -86,11 +86,11 @@ def test_b_a_cooperative_join_takes_two_rounds() -> None:
     assert set(after["c2"]) < set(before["c2"])
     moved = {*before["c1"], *before["c2"]} - {*after["c1"], *after["c2"]}
     assert set(after["c3"]) == moved
-    rounds = told(group, opened_ms, "c3")
+    rounds = reported(group, opened_ms, "c3")
     assert rounds == [f"generation {generation + 1}: ", f"generation {generation + 2}: {shown(after['c3'])}"]
-    # The revokers are told their smaller share in round 1, and the same in round 2.
+    # The revokers get their smaller share in round 1, and the same in round 2.
     for name in ("c1", "c2"):
-        first, second = (sorted(line.partition(": ")[2].split(", ")) for line in told(group, opened_ms, name))
+        first, second = (sorted(line.partition(": ")[2].split(", ")) for line in reported(group, opened_ms, name))
         assert first == second == sorted(shown(after[name]).split(", "))
     stopped = [each for each in group.consumption.closed if each.to_ms >= opened_ms]
     assert sorted(each.partition.partition for each in stopped) == sorted(moved)
@@ -110,11 +110,13 @@ def connect_case(*events: tuple[int, str]) -> tuple[Group, int]:
 
 
 def delays(group: Group, since_ms: int, who: str) -> list[int]:
-    return [int(line.split("delay_ms=")[1].rstrip(")")) for line in told(group, since_ms, who) if "delay_ms=" in line]
+    return [
+        int(line.split("delay_ms=")[1].rstrip(")")) for line in reported(group, since_ms, who) if "delay_ms=" in line
+    ]
 
 
 def test_c_a_worker_comes_back_within_the_delay() -> None:
-    """Goal: case C. 1. c2 is away past its session: round 1, nothing moves, all are told the delay. 2. It comes back
+    """Goal: case C. 1. c2 is away past its session: round 1, nothing moves, all get the delay. 2. It comes back
     with nothing: round 2, with what is left of the delay. 3. When that is over all join: c2 has its two again. The
     others never stop."""
     group, begun_ms = connect_case((0, "crash"), (60_000, "join"))
@@ -209,8 +211,8 @@ def test_first_coordinator() -> None:
 
 
 def test_static_member() -> None:
-    """Goal: 1. A member with an instance id is shut down: nobody is told. 2. It comes back within its session, with no
-    id: the same generation, its own partitions. 3. It stays away longer: one rebalance without it."""
+    """Goal: 1. A member with an instance id is shut down: nobody hears of it. 2. It comes back within its session, with
+    no id: the same generation, its own partitions. 3. It stays away longer: one rebalance without it."""
     group = group_of(partial(JoinSyncGroup, is_static=True), 6, "a", "b", "c")
     assert isinstance(group, JoinSyncGroup)
     before, generation = owners(group), group.coordinator.generation
@@ -266,7 +268,7 @@ def test_a_batch_that_takes_too_long() -> None:
 
 
 def test_consumer_protocol() -> None:
-    """Goal: 1. c1 and c2 have three each, c3 joins: a new epoch with a target. 2. c1 and c2 are told to give up one
+    """Goal: 1. c1 and c2 have three each, c3 joins: a new epoch with a target. 2. c1 and c2 are asked to give up one
     each, c3 has nothing yet. 3. Each says that it has; c3 gets what is free at its next heartbeat."""
     group = group_of(ConsumerProtocolGroup, 6, "c1", "c2")
     assert isinstance(group, ConsumerProtocolGroup)
@@ -286,7 +288,7 @@ def test_consumer_protocol() -> None:
 
 
 def test_a_member_that_gives_nothing_up() -> None:
-    """Goal: a member that is told to give something up and does not is put out when the rebalance timeout is over; who
+    """Goal: a member that is asked to give something up and does not is put out when the rebalance timeout is over; who
     waits gets it then, and both consume it until the first one wakes."""
     events: list[dict[str, Any]] = [
         {"at_ms": 60_000, "do": "slow", "member": "m01", "for_ms": 320_000},

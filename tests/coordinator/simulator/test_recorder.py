@@ -28,7 +28,7 @@ def run_until(group: Script, minutes: float) -> Truth:
 
 
 def leaves_unsynced(application: Application) -> None:
-    """The application dies when it is told that the join phase is over."""
+    """The application dies when it learns that the join phase is over."""
 
     def is_joined(response: Response) -> bool:
         return isinstance(response, JoinGroupResponse) and response.generation_id > 1
@@ -80,7 +80,7 @@ def test_a_member_that_never_syncs(group: Script) -> None:
 
 
 def test_an_administrator_removes_a_static_member(group: Script) -> None:
-    """Goal: a removal by instance id is told apart from a member's own leave."""
+    """Goal: a removal by instance id is distinguished from a member's own leave."""
     applications = group.deploy(2, [group.topic("orders", 4)], is_static=True)
     group.start(applications)
     victim = applications[1]

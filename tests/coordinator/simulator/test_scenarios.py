@@ -1,4 +1,4 @@
-"""Goal: every scenario does what it says, tells the truth about it, and leaves what a broker would leave."""
+"""Goal: every scenario does what it says, records the truth about it, and leaves what a broker would leave."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def heartbeats(played: Played) -> dict[str, list[ShareGroupHeartbeatRequest]]:
     """Returns the heartbeats of each member in order."""
     sent = [each.request for each in played.outputs.exchanges if isinstance(each.request, ShareGroupHeartbeatRequest)]
     by_member = sorted(sent, key=attrgetter("member_id"))
-    return {member_id: [*told] for member_id, told in groupby(by_member, attrgetter("member_id"))}
+    return {member_id: [*requests] for member_id, requests in groupby(by_member, attrgetter("member_id"))}
 
 
 def test_all_are_here() -> None:
@@ -70,18 +70,18 @@ def test_what_it_shows(play: Callable[[str], Played], name: str) -> None:
 
 
 def test_members_share_partitions(play: Callable[[str], Played]) -> None:
-    """Goal: five members have four partitions, every one of which somebody has; what is told of the truth is what each
+    """Goal: five members have four partitions, every one of which somebody has; what the truth says is what each
     consumer has in the end."""
     played = play("share-scale")
     held = [row for row in played.truth.holdings if row.to_kafka_offset is None]
     places = [(row.topic, row.partition) for row in held]
     assert {number for _, number in places} == {0, 1, 2, 3}
-    told = {
+    reported = {
         application.consumer.member_id: [each.partition for each in application.consumer.assignment]
         for application in played.applications
         if application.consumer is not None
     }
-    assert told == {name: sorted(row.partition for row in held if row.member_id == name) for name in told}
+    assert reported == {name: sorted(row.partition for row in held if row.member_id == name) for name in reported}
     scaled_in_ms = played.action_ms("scale_in")
     had_some = {row.member_id for row in played.truth.holdings if row.valid_from_ms < scaled_in_ms}
     assert len(had_some) == 5
@@ -90,21 +90,21 @@ def test_members_share_partitions(play: Callable[[str], Played]) -> None:
 def test_what_a_member_says(play: Callable[[str], Played]) -> None:
     """Goal: a member says its subscription as it joins and when it has changed; one that closes leaves with epoch -1
     and subscribes to nothing, and one that was forgotten joins again under its id, and says all once more."""
-    for told in heartbeats(play("share-topics")).values():
-        (first, *others) = [each for each in told if each.subscribed_topic_names is not None]
-        assert first is told[0]
+    for requests in heartbeats(play("share-topics")).values():
+        (first, *others) = [each for each in requests if each.subscribed_topic_names is not None]
+        assert first is requests[0]
         assert first.member_epoch == 0
         (changed,) = others
         assert len(changed.subscribed_topic_names or ()) == 2
         assert changed.member_epoch > 0
-    left = [told[-1] for told in heartbeats(play("share-scale")).values() if told[-1].member_epoch == -1]
+    left = [requests[-1] for requests in heartbeats(play("share-scale")).values() if requests[-1].member_epoch == -1]
     assert [each.subscribed_topic_names for each in left] == [(), ()]
     joins = {
-        member_id: [each for each in told if each.member_epoch == 0]
-        for member_id, told in heartbeats(play("share-pause")).items()
+        member_id: [each for each in requests if each.member_epoch == 0]
+        for member_id, requests in heartbeats(play("share-pause")).items()
     }
     assert sorted(map(len, joins.values())) == [1, 1, 2]
-    assert all(each.subscribed_topic_names for told in joins.values() for each in told)
+    assert all(each.subscribed_topic_names for requests in joins.values() for each in requests)
 
 
 def test_samples(play: Callable[[str], Played]) -> None:

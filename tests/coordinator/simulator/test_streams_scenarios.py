@@ -95,14 +95,16 @@ def test_every_task_is_done_once(play: Callable[[str], Played], name: str) -> No
 def test_what_a_consumer_has(play: Callable[[str], Played]) -> None:
     """Goal: in the end each thread reads what the coordinator says that its active tasks read."""
     played = play("streams-scale")
-    told = {
+    reported = {
         application.consumer.member_id: [*application.consumer.assignment]
         for application in played.applications
         if application.consumer is not None
     }
     held = [row for row in played.truth.holdings if row.to_kafka_offset is None]
-    assert told == {name: sorted((row.topic, row.partition) for row in held if row.member_id == name) for name in told}
-    assert len(told) == 2
+    assert reported == {
+        name: sorted((row.topic, row.partition) for row in held if row.member_id == name) for name in reported
+    }
+    assert len(reported) == 2
 
 
 def test_standbys(play: Callable[[str], Played]) -> None:
@@ -131,10 +133,10 @@ def test_what_a_member_says(play: Callable[[str], Played]) -> None:
     than it has said; it closes with epoch -1."""
     sent = heartbeats(play("streams-scale"))
     for member_id in {each.member_id for each in sent}:
-        told = [each for each in sent if each.member_id == member_id]
-        assert [each.topology is not None for each in told] == [each.member_epoch == 0 for each in told]
-        assert [each.process_id is not None for each in told] == [each.member_epoch == 0 for each in told]
-        owned = [each.owned_tasks() for each in told[1:] if each.owned_tasks() is not None]
+        reported = [each for each in sent if each.member_id == member_id]
+        assert [each.topology is not None for each in reported] == [each.member_epoch == 0 for each in reported]
+        assert [each.process_id is not None for each in reported] == [each.member_epoch == 0 for each in reported]
+        owned = [each.owned_tasks() for each in reported[1:] if each.owned_tasks() is not None]
         assert owned
         assert all(before != after for before, after in pairwise(owned))
     assert sum(each.member_epoch == -1 for each in sent) == 2

@@ -101,11 +101,11 @@ def owned(application: Application) -> list[int]:
 
 
 def rounds(application: Watched) -> list[tuple[str | int, list[int]]]:
-    """What a consumer was told, in order: partitions revoked, and all that it owns from a generation on."""
-    told: list[tuple[str | int, list[int]]] = []
+    """What a consumer learned, in order: partitions revoked, and all that it owns from a generation on."""
+    reported: list[tuple[str | int, list[int]]] = []
     for event in application.events:
         if isinstance(event, Revoked):
-            told.append(("revoked", [partition for _, partition in event.partitions]))
+            reported.append(("revoked", [partition for _, partition in event.partitions]))
         elif isinstance(event, Joined):
-            told.append((event.generation_id, [partition for _, partition in event.assignment]))
-    return told
+            reported.append((event.generation_id, [partition for _, partition in event.assignment]))
+    return reported

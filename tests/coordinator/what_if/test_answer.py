@@ -32,13 +32,13 @@ def observed(rebalances: int) -> dict[str, Interval | None]:
     return {"rebalances": Interval(rebalances, rebalances), "stopped_partition_seconds": Interval(0, 1_000)}
 
 
-def test_told() -> None:
+def test_reported() -> None:
     """Goal: three restarts are six rebalances, as observed; static membership would have spared them all."""
     (answer,) = answers(restarts(3), [STATIC], observed(6))
     assert answer.refusal is None
     assert answer.error == 0
-    told = answer.figures["rebalances"]
-    assert (told.observed, told.replayed, told.asked, told.spared) == (
+    reported = answer.figures["rebalances"]
+    assert (reported.observed, reported.replayed, reported.asked, reported.spared) == (
         Interval(6, 6),
         Interval(6, 6),
         Interval(0, 0),
@@ -61,13 +61,13 @@ def test_error_of_the_replay() -> None:
 
 
 def test_nothing_happened() -> None:
-    """Goal: a group in which nothing happened is told to have nothing to spare."""
+    """Goal: a group in which nothing happened has nothing to spare."""
     (answer,) = answers(restarts(0), [STATIC], observed(0))
     assert answer.figures["rebalances"].spared == Interval(0, 0)
 
 
 def test_the_same_setting() -> None:
-    """Goal: a group that is asked about what it has already, such as KIP-848, is not told that nothing is spared."""
+    """Goal: a group that is asked about what it has already, such as KIP-848, gets no answer that nothing is spared."""
     modern = Setting(assigned_by=CONSUMER)
     (same, static) = answers(restarts(1, modern), [modern, replace(modern, is_static=True)], observed(2))
     assert (same.refusal, same.figures) == ("The group has this setting already: there is nothing to compare.", {})

@@ -67,11 +67,13 @@ def test_the_answers_of_the_command_line(warehouse: Path, ledger: groupledger.Le
     for command, rows in asked(ledger).items():
         done = CliRunner().invoke(main, [*command.split(), "--json", "--warehouse", str(warehouse)])
         assert done.exit_code == 0, command
-        told = [json.loads(line) for line in done.stdout.splitlines()]
-        told = [row for row in told if "episodes" not in row]
+        output = [json.loads(line) for line in done.stdout.splitlines()]
+        output = [row for row in output if "episodes" not in row]
         found = [plain(row.everything) for row in rows]
         assert found, command
-        assert found == [{name: value for name, value in row.items() if name != "known_until"} for row in told], command
+        assert found == [{name: value for name, value in row.items() if name != "known_until"} for row in output], (
+            command
+        )
         for row in rows:
             named = [each.name for each in fields(row) if each.name != "everything"]
             assert {name: getattr(row, name) for name in named} == {name: row.everything[name] for name in named}
@@ -81,15 +83,15 @@ def test_the_answers_of_serve(warehouse: Path, ledger: groupledger.Ledger) -> No
     """Goal: `why` is that of the pages, its verdict too."""
     found = ledger.why(GROUP, SINCE)
     with served(warehouse) as client:
-        told = client.get(f"/api/v1/clusters/{ledger.cluster}/groups/{GROUP}/why?since={SINCE}").json
-    verdict = told["verdict"]
-    assert [plain(each.everything) for each in found.entries] == told["entries"]
+        answer = client.get(f"/api/v1/clusters/{ledger.cluster}/groups/{GROUP}/why?since={SINCE}").json
+    verdict = answer["verdict"]
+    assert [plain(each.everything) for each in found.entries] == answer["entries"]
     assert [plain(each.everything) for each in found.diagnoses] == verdict["diagnosis"]
     assert [plain(each.everything) for each in found.episodes] == verdict["episodes"]
     assert (found.root, found.advice, found.setting_to_change) == tuple(
         verdict[name] for name in ("root", "advice", "setting_to_change")
     )
-    assert plain(found.known_until) == told["known_until"]
+    assert plain(found.known_until) == answer["known_until"]
     assert found.diagnoses[0].setting_to_change == "max.poll.interval.ms, max.poll.records"
 
 

@@ -64,13 +64,13 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def told(warehouse: Path, name: str, *asked: int) -> dict[str, Any]:
+def reported(warehouse: Path, name: str, *asked: int) -> dict[str, Any]:
     return capacity_of(ClusterRows(str(warehouse), CLUSTER), name, "latest", asked=asked)
 
 
 def test_too_few_members(warehouse: Path) -> None:
     """Goal: each member does 100 records a second and gets 160; four, of which each gets 80, would do."""
-    found = told(warehouse, EVIL, 4, 8)
+    found = reported(warehouse, EVIL, 4, 8)
     assert (found["members"], found["partitions"], found["produced_per_second"]) == (2, 4, 320.0)
     assert (found["pace_per_second"], found["members_needed"]) == (100.0, 4)
     assert found["findings"] == [CapacityFinding.MORE_NEEDED]
@@ -83,7 +83,7 @@ def test_too_few_members(warehouse: Path) -> None:
 
 def test_without_a_backlog(warehouse: Path) -> None:
     """Goal: nobody knows how fast members are that keep up: two carry the load, and fewer are not promised."""
-    found = told(warehouse, "quiet")
+    found = reported(warehouse, "quiet")
     assert (found["pace_per_second"], found["pace_at_least_per_second"]) == (None, 160.0)
     assert (found["members_needed"], found["members_needed_at_most"]) == (None, 2)
     assert found["findings"] == [CapacityFinding.ENOUGH]
@@ -91,7 +91,7 @@ def test_without_a_backlog(warehouse: Path) -> None:
 
 def test_where_no_round_shows_anything(warehouse: Path) -> None:
     """Goal: a group without rounds in the time has nothing but what is unknown."""
-    found = told(warehouse, "silent")
+    found = reported(warehouse, "silent")
     assert found["findings"] == [CapacityFinding.UNKNOWN]
     assert found["members_needed"] is found["pace_per_second"] is found["produced_per_second"] is None
     (sentence,) = sentences(found)
@@ -122,7 +122,7 @@ def test_command_and_json(warehouse: Path) -> None:
 
 def test_one_is_singular(warehouse: Path) -> None:
     """Goal: a sentence about one member is English."""
-    found = told(warehouse, "quiet") | {"findings": [CapacityFinding.IDLE_MEMBERS, CapacityFinding.ENOUGH]}
+    found = reported(warehouse, "quiet") | {"findings": [CapacityFinding.IDLE_MEMBERS, CapacityFinding.ENOUGH]}
     idle, enough = sentences(found | {"members": 1, "idle_members": 1})
     assert idle == "1 member has no partition: there are 2 members and 4 partitions."
     assert enough == "1 member carries the load."

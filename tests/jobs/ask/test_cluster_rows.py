@@ -126,9 +126,9 @@ def test_what_a_vacuum_took_while_it_was_read(tmp_path: Path) -> None:
     DeltaTable(folder).vacuum(0, dry_run=False, enforce_retention_duration=False)
     with pytest.raises(FileNotFoundError) as raised:
         tables.rows("groups")
-    told = explain(raised.value)
-    assert isinstance(told, OutsideError)
-    assert str(told).startswith("The table groups was changed while it was read, and what was read is gone: run")
+    message = explain(raised.value)
+    assert isinstance(message, OutsideError)
+    assert str(message).startswith("The table groups was changed while it was read, and what was read is gone: run")
 
 
 def test_features_that_are_not_known(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file(tmp_path: Path) -> None:
-    """Goal: a file that can't be read is told as one, with its table, also when it is DuckDB that reads it."""
+    """Goal: a file that can't be read is reported as one, with its table, also when it is DuckDB that reads it."""
     append(tmp_path, "groups", {"group_id": "a"})
     (file,) = (tmp_path / "groups").glob("**/*.parquet")
     file.write_bytes(b"PAR1 garbage PAR1")
@@ -224,10 +224,10 @@ def test_a_damaged_file(tmp_path: Path) -> None:
     for ask in asked:
         with pytest.raises((pa.ArrowException, OSError)) as raised:
             ask()
-        told = explain(raised.value)
-        assert told is not None
-        assert told.exit_code == 3
-        assert f"table at {tmp_path}/groups is damaged" in str(told)
+        message = explain(raised.value)
+        assert message is not None
+        assert message.exit_code == 3
+        assert f"table at {tmp_path}/groups is damaged" in str(message)
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
@@ -257,8 +257,8 @@ def test_commit_log(tmp_path: Path) -> None:
     ]
     append(tmp_path, "coordinator_records", *rows)
     found = commit_log(ClusterRows(str(tmp_path), CLUSTER)).read_all().to_pylist()
-    told = [(row["kafka_offset"], row["committed_offset"], row["leader_epoch"], row["topic_id"]) for row in found]
-    assert told == [(1, None, None, None), (2, 7, 0, "x")]
+    reported = [(row["kafka_offset"], row["committed_offset"], row["leader_epoch"], row["topic_id"]) for row in found]
+    assert reported == [(1, None, None, None), (2, 7, 0, "x")]
 
 
 @pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)

@@ -309,15 +309,17 @@ def test_only_what_is_named_is_opened(warehouse: Path, monkeypatch: pytest.Monke
 
 
 def test_the_view_of_an_earlier_release(warehouse: Path) -> None:
-    """Goal: commits are told where a table behind the view is not there yet: it is empty, and so listed."""
+    """Goal: commits are reported where a table behind the view is not there yet: it is empty, and so listed."""
     assert "member_epochs" not in Snapshots(str(warehouse)).existing
-    (told,) = answer(warehouse, "SELECT count(committer_generation) AS told, count(owner) AS owned FROM offset_commits")
-    assert min(told.values()) > 0
+    (reported,) = answer(
+        warehouse, "SELECT count(committer_generation) AS known, count(owner) AS owned FROM offset_commits"
+    )
+    assert min(reported.values()) > 0
     assert answer(warehouse, "SELECT * FROM member_epochs") == []
 
 
 def test_damaged_warehouses(tmp_path: Path) -> None:
-    """Goal: an empty place, a broken log and a lost file are told apart, each in a sentence."""
+    """Goal: an empty place, a broken log and a lost file are distinguished, each in a sentence."""
     with pytest.raises(InputError, match="has no tables: check the path, or run `groupledger ingest` first"):
         answer(tmp_path, "SELECT 1")
     write_deltalake(str(tmp_path / "groups"), pa.table({"group_id": ["a"]}))

@@ -109,10 +109,10 @@ def test_sentences(warehouse: Path) -> None:
         "When it will have caught up is not known: in orders 1, the group makes no progress, and the lag grows."
     )
     assert second.startswith("Retention overtakes the commit of orders 1 in about 11 min 40 s (at the")
-    (told,) = sentences([of(found, 0)])
+    (message,) = sentences([of(found, 0)])
     at = "1 h 47 min"
     span = f"{at} (at the earliest in {at}, at the latest in {at})"
-    assert told == f"It will have caught up in about {span}; orders 0 takes longest."
+    assert message == f"It will have caught up in about {span}; orders 0 takes longest."
     assert sentences([{**of(found, 0), "catch_up_seconds": 0.0}]) == ["It has caught up."]
 
 

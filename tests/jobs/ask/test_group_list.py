@@ -131,7 +131,7 @@ def warehouse(tmp_path: Path) -> Path:
 
 
 def test_the_list(warehouse: Path) -> None:
-    """Goal: those in trouble come first; lag is of the newest round, and states are told or follow from the log."""
+    """Goal: those in trouble come first; lag is of the newest round, and states are sampled or follow from the log."""
     found = ask(warehouse, with_ended=True)
     assert [(row["group_id"], row["state"], row["lag_sum"], row["status"], row["open_incidents"]) for row in found] == [
         ("pay.audit", None, 2, "stopped", 0),
@@ -162,7 +162,7 @@ def test_which_are_wanted(warehouse: Path, wanted: dict[str, Any], expected: lis
 
 
 def test_without_other_tables(tmp_path: Path) -> None:
-    """Goal: groups are told where nothing was sampled."""
+    """Goal: groups are listed where nothing was sampled."""
     write(tmp_path, "groups", [group("g")])
     (row,) = ask(tmp_path)
     assert (row["status"], row["lag_sum"], row["open_incidents"], row["team"]) == (None, None, 0, None)

@@ -157,16 +157,16 @@ def ask(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ask:
 
 def test_every_command(ask: Ask) -> None:
     """Goal: each answers about the group, a terminal gets nothing that it could obey, and a program the exact name."""
-    told = []
+    reported = []
     for arguments in COMMANDS:
         result = ask(*arguments)
         output = result.stdout
         if "json" in " ".join(arguments[1:]).replace(GROUP, ""):
-            told += [value for line in output.splitlines() for value in strings(json.loads(line))]
+            reported += [value for line in output.splitlines() for value in strings(json.loads(line))]
             assert output, arguments[0]
         elif arguments[0] not in ("idle", "validate", "incidents"):
             assert "alert(1)" in result.output, arguments[0]  # the title of a table is not part of its text
-    assert {GROUP, TOPIC, MEMBER} <= set(told)
+    assert {GROUP, TOPIC, MEMBER} <= set(reported)
 
 
 def strings(value: Any) -> list[str]:

@@ -35,7 +35,7 @@ def commit(offset: int, committed_ms: int | None, expire_ms: int = -1, *, is_tom
 
 
 @pytest.mark.parametrize(
-    ("commits", "told"),
+    ("commits", "wanted"),
     [
         ([commit(1, AT_MS - 5 * DAY_MS)], ("no_members", 2)),
         ([commit(1, AT_MS - 5 * DAY_MS), commit(2, AT_MS)], None),  # too fresh
@@ -46,7 +46,7 @@ def commit(offset: int, committed_ms: int | None, expire_ms: int = -1, *, is_tom
         ([commit(1, -(2**63))], ("no_members", None)),
     ],
 )
-def test_times(tmp_path: Path, commits: list[dict[str, Any]], told: tuple[str, int | None] | None) -> None:
+def test_times(tmp_path: Path, commits: list[dict[str, Any]], wanted: tuple[str, int | None] | None) -> None:
     """Goal: commits expire by their own times, also by such as no calendar has."""
     write(tmp_path, "coverage", {"kafka_partition": 7, "to_time": AT})
     write(tmp_path, "groups", {"group_id": "g", "group_type": "classic", "is_simple": True, "is_alive": True})
@@ -55,10 +55,10 @@ def test_times(tmp_path: Path, commits: list[dict[str, Any]], told: tuple[str, i
     write(tmp_path, "coordinator_records", *commits)
     as_of, found = idle(ClusterRows(str(tmp_path), "c"), WEEK, 0.5)
     assert as_of == AT
-    expected = [] if told is None else [told[0]]
+    expected = [] if wanted is None else [wanted[0]]
     assert [row["cause"] for row in found] == expected
-    if told is not None and told[1] is not None:
-        assert found[0]["offsets_expire_at"] == AT + timedelta(days=told[1])
+    if wanted is not None and wanted[1] is not None:
+        assert found[0]["offsets_expire_at"] == AT + timedelta(days=wanted[1])
 
 
 def test_an_offset_that_may_be_gone(tmp_path: Path) -> None:

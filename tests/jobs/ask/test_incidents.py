@@ -28,7 +28,7 @@ def asked_of(warehouse: Path) -> str:
 
 
 def test_logs_that_are_not_judged(tmp_path: Path) -> None:
-    """Goal: rows of the cluster's logs beyond those that the incidents rest on are told, with the command."""
+    """Goal: rows of the cluster's logs beyond those that the incidents rest on are reported, with the command."""
     for table, rows in (
         ("coverage", [{"cluster": "c"}, {"cluster": "other"}]),
         ("incidents", []),

@@ -62,8 +62,8 @@ def make(warehouse: Path) -> ClusterRows:
 
 def test_an_inventory(tmp_path: Path) -> None:
     found = inventory(make(tmp_path))
-    told = {(row["group_id"], row["library"], row["version"]): row for row in found}
-    assert {key: (row["members"], row["static_members"], row["move_blockers"]) for key, row in told.items()} == {
+    rows = {(row["group_id"], row["library"], row["version"]): row for row in found}
+    assert {key: (row["members"], row["static_members"], row["move_blockers"]) for key, row in rows.items()} == {
         ("pay", "apache-kafka-java", "4.1.0"): (2, 1, []),
         ("pay", None, None): (1, 0, [MoveBlocker.UNKNOWN_CLIENT]),
         ("odd", "apache-kafka-java", "4.1.0"): (1, 0, [MoveBlocker.OWN_ASSIGNOR]),

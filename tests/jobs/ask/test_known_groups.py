@@ -1,4 +1,4 @@
-"""Goal: a group that only some tables know is told as that, and never as one that the ledger knows nothing of."""
+"""Goal: a group that only some tables know is reported as that, and never as one that the ledger knows nothing of."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_known_group(warehouse: Path, tmp_path: Path, question: str, code: int, answered: str) -> None:
-    """Goal: each question says what is known of the group, and which command tells more."""
+    """Goal: each question says what is known of the group, and which command says more."""
     words = [*question.split(), "--warehouse", str(warehouse)]
     if words[0] == "report":
         words += ["--out", str(tmp_path / "page.html")]
     found = CliRunner().invoke(main, words)
-    told = " ".join((found.stdout + found.stderr).split())
-    assert (found.exit_code, answered in told) == (code, True), told
+    message = " ".join((found.stdout + found.stderr).split())
+    assert (found.exit_code, answered in message) == (code, True), message

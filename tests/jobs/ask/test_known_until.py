@@ -1,4 +1,4 @@
-"""Goal: each answer about the log tells until when the ledger knows it."""
+"""Goal: each answer about the log says until when the ledger knows it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_commands(warehouse: Path, words: str, until: str) -> None:
-    """Goal: a command tells it beside its answer, which stays as it was."""
+    """Goal: a command says it beside its answer, which stays as it was."""
     found = CliRunner().invoke(main, [*words.split(), "--warehouse", str(warehouse)])
     assert found.exit_code == 0, found.output
     assert [line[:31] for line in found.stderr.splitlines() if line.startswith("known")] == [f"known until {until}"]
@@ -108,13 +108,13 @@ def test_a_window_without_times(warehouse: Path) -> None:
 
 @pytest.mark.parametrize("words", ["incidents", "why pay"])
 def test_before_incidents_are_looked_for(tmp_path: Path, words: str) -> None:
-    """Goal: without a search nobody is said to have no incidents; with one that found none it is told until when."""
+    """Goal: without a search nobody is said to have no incidents; with one that found none it is said until when."""
     fill(tmp_path, "pay", "orders", "pod-b")
     shutil.rmtree(tmp_path / "incidents")
     asked = [*words.split(), "--warehouse", str(tmp_path)]
-    for code, told in ((2, "no table incidents yet"), (4, "nobody has looked for incidents yet")):
+    for code, message in ((2, "no table incidents yet"), (4, "nobody has looked for incidents yet")):
         found = CliRunner().invoke(main, asked)
-        expected = (code, told) if words == "incidents" else (4, "nobody has looked for incidents yet")
+        expected = (code, message) if words == "incidents" else (4, "nobody has looked for incidents yet")
         assert (found.exit_code, expected[1] in found.stderr) == (expected[0], True), found.output
         assert "no incidents" not in found.output
         write(tmp_path, "incidents")  # as while the first search runs
@@ -125,7 +125,7 @@ def test_before_incidents_are_looked_for(tmp_path: Path, words: str) -> None:
 
 
 def test_a_topic_that_is_not_known(warehouse: Path) -> None:
-    """Goal: the readers of a topic with a name like one that is known are told that name; those of a known one not."""
+    """Goal: the readers of a topic with a name like one that is known get that name; those of a known one not."""
     found = CliRunner().invoke(main, ["readers", "order", "--warehouse", str(warehouse)])
     assert (found.exit_code, "did you mean orders?" in found.stderr) == (0, True)
     assert "mean" not in CliRunner().invoke(main, ["readers", "orders", "--warehouse", str(warehouse)]).stderr

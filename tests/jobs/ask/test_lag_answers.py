@@ -58,7 +58,7 @@ def test_the_last_round(tables: ClusterRows, at: datetime | None, answered: date
 
 
 def test_no_round(tables: ClusterRows) -> None:
-    """Goal: an instant before the first round is told with that round's."""
+    """Goal: an instant before the first round is answered with that round's."""
     with pytest.raises(InputError, match=r"The first sampling round was at 2026-01-01T23:00:00\.000Z"):
         lag_at(tables, None, FIRST - timedelta(seconds=1))
 
@@ -81,5 +81,5 @@ def test_watch(tables: ClusterRows, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     words = ["lag", "--watch", "--json", "--cluster", "c", "--warehouse", str(tmp_path)]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 130
-    told = [json.loads(line)["sampled_at"] for line in result.stdout.splitlines()]
-    assert told == ["2026-01-03T06:00:00.000Z", "2026-01-03T07:00:00.000Z"]
+    output = [json.loads(line)["sampled_at"] for line in result.stdout.splitlines()]
+    assert output == ["2026-01-03T06:00:00.000Z", "2026-01-03T07:00:00.000Z"]

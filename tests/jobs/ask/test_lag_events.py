@@ -70,8 +70,8 @@ def test_commits_and_the_ends_before_them(tmp_path: Path) -> None:
     offsets = (5, 9, 10, 19, 20, 29, 30)
     rows = [*map(commit, offsets), commit(11, OFFSETS_TOPIC), commit(12, group_id="other")]
     found = events(tmp_path, LagRules(burrow=BurrowRules(intervals=3)), coordinator_records=rows)
-    told = [(row["kafka_offset"], row["high_watermark"]) for row in found[COMMIT]]
-    assert told == [(9, None), (10, 100), (11, None), (19, 100), (20, None), (29, None)]
+    reported = [(row["kafka_offset"], row["high_watermark"]) for row in found[COMMIT]]
+    assert reported == [(9, None), (10, 100), (11, None), (19, 100), (20, None), (29, None)]
 
 
 def test_topics_that_were(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_topics_that_were(tmp_path: Path) -> None:
     assert 2 <= len(times) - (RECENT_ENDS_MAX + 1) <= 5
 
 
-@pytest.mark.parametrize(("window_rounds", "told"), [(1, [(2, 8)]), (12, [(0, 6), (2, 8)])])
-def test_points(tmp_path: Path, window_rounds: int, told: list[tuple[int, int]]) -> None:
+@pytest.mark.parametrize(("window_rounds", "expected"), [(1, [(2, 8)]), (12, [(0, 6), (2, 8)])])
+def test_points(tmp_path: Path, window_rounds: int, expected: list[tuple[int, int]]) -> None:
     """Goal: what the rounds of one window before found, where there was a commit."""
     rows = [
         sampled(number, group_id=GROUP, topic="t", partition=0, committed_offset=offset, lag=1)
@@ -100,7 +100,7 @@ def test_points(tmp_path: Path, window_rounds: int, told: list[tuple[int, int]])
     rules = LagRules(status=StatusRules(window_ms=window_rounds * ROUND_MS))
     found = events(tmp_path, rules, coordinator_records=[commit(5)], lag=rows)
     points = [((row["at_ms"] - FIRST_MS) // ROUND_MS, row["committed_offset"]) for row in found[POINT]]
-    assert sorted(points) == told
+    assert sorted(points) == expected
 
 
 def test_owners(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_owners(tmp_path: Path) -> None:
     tenures = [interval("m", 0, 15, client_host="first"), interval("m", 15, None, client_host="second")]
     owned = [interval("m", begin, end, topic="t", partition=0) for begin, end in ((1, 5), (14, 25), (26, None))]
     found = events(tmp_path, LagRules(), coordinator_records=[], members=tenures, assignments=owned)
-    told = [(row["kafka_offset"], row["to_offset"], row["client_host"]) for row in found[OWNER]]
-    assert told == [(14, 25, "first"), (26, None, "second")]
+    rows = [(row["kafka_offset"], row["to_offset"], row["client_host"]) for row in found[OWNER]]
+    assert rows == [(14, 25, "first"), (26, None, "second")]
 
 
 def test_nothing(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_pages(warehouse: Path) -> None:
         first = client.get(f"{API}/groups?limit=1").json
         following = client.get(f"{API}/groups?limit=1&cursor={first['next']}").json
         assert [row["lag_sum"] for page in (first, following) for row in page["groups"]] == [SUM] * 2
-        told = client.get(f"/v3/kafka/{CLUSTER}/consumer/pay/lag").json
-        assert told["status"]["totallag"] == SUM
+        answer = client.get(f"/v3/kafka/{CLUSTER}/consumer/pay/lag").json
+        assert answer["status"]["totallag"] == SUM
         for path in (PAGE, f"{PAGE}/groups/pay", f"{PAGE}/groups/pay/why?since=2026-01-01"):
             assert client.get(path).status == 200, path

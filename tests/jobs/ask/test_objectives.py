@@ -72,8 +72,8 @@ def test_a_clean_day(tmp_path: Path) -> None:
     assert (found["minutes_on_time"], found["minutes_late"]) == (1_440, 0)
     assert found["minutes_unknown"] == 29 * 1_440
     assert (found["attained_percent"], found["budget_left_percent"]) == (100.0, 100.0)
-    told = {answer(tables, BEGIN + hours * HOUR)["burning"] for hours in range(1, 25)}
-    assert told == {Burning.NO}
+    reported = {answer(tables, BEGIN + hours * HOUR)["burning"] for hours in range(1, 25)}
+    assert reported == {Burning.NO}
 
 
 @pytest.mark.parametrize(
@@ -191,13 +191,13 @@ def test_the_query_and_the_rules_agree(tmp_path: Path, seed: int) -> None:
     tables = tables_of(tmp_path, rows)
     settings = load_settings(objectives={"on-time": OBJECTIVE})
     held = objectives_by_group(settings, {"pay-a", "pay-b"})
-    told = {each["group_id"]: each for each in objectives(tables, settings, None, end)[1]}
+    reported = {each["group_id"]: each for each in objectives(tables, settings, None, end)[1]}
     last = ms_of(end) // MINUTE_MS
     by_round: defaultdict[tuple[str, int], list[Any]] = defaultdict(list)
     for each in lag_rows([{**each, "lag": None, "status": "ok"} for each in map(whole, rows)]):
         by_round[each.group_id, each.sampled_at_ms].append(each)
     lengths = {"whole": 30 * 1_440, **BURN_WINDOWS}
-    for name, found in told.items():
+    for name, found in reported.items():
         states = [
             (at // MINUTE_MS, round_state(of, 60)) for (group, at), of in sorted(by_round.items()) if group == name
         ]
@@ -229,9 +229,9 @@ def test_the_command(tmp_path: Path) -> None:
     words = ["objectives", "--warehouse", str(tmp_path), "--cluster", CLUSTER, "--json"]
     found = CliRunner().invoke(main, [*words, "--conf", str(conf)])
     assert found.exit_code == 0, found.output
-    told = [json.loads(line) for line in found.stdout.splitlines()]
-    assert [(each["group_id"], each["burning"]) for each in told] == [("pay-late", "fast"), ("pay-fine", "no")]
-    assert told[0]["known_until"]["samples"] == "2026-01-01T01:59:00.000Z"
+    reported = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [(each["group_id"], each["burning"]) for each in reported] == [("pay-late", "fast"), ("pay-fine", "no")]
+    assert reported[0]["known_until"]["samples"] == "2026-01-01T01:59:00.000Z"
     refused = CliRunner().invoke(main, words)
     assert refused.exit_code == 2
     assert "have no objectives" in refused.stderr

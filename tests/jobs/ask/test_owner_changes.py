@@ -1,4 +1,4 @@
-"""Goal: who took over what at a rebalance is told in few words, as the intervals of owners say."""
+"""Goal: who took over what at a rebalance is said in few words, as the intervals of owners say."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def interval(partition: int, member_id: str, begin: int, end: int | None, **othe
     return found | {"valid_to": None if end is None else AT + end * MINUTE} | others
 
 
-def told(warehouse: Path, since: int, until: int | None, *rows: dict[str, Any]) -> list[tuple[int, str]]:
+def reported(warehouse: Path, since: int, until: int | None, *rows: dict[str, Any]) -> list[tuple[int, str]]:
     write_deltalake(str(warehouse / "assignments"), pa.Table.from_pylist([*rows], schema_of("assignments")))
     end = None if until is None else AT + until * MINUTE
     found = owner_changes(ClusterRows(str(warehouse), "c"), "g", AT + since * MINUTE, end)
@@ -34,9 +34,9 @@ def told(warehouse: Path, since: int, until: int | None, *rows: dict[str, Any]) 
 
 
 def test_takeovers(tmp_path: Path) -> None:
-    """Goal: what is taken is told with whom it was taken from, what nobody takes with who gave it up; the same owner
-    in a new interval is no change, and a new incarnation takes from nobody."""
-    assert told(
+    """Goal: what is taken is reported with whom it was taken from, what nobody takes with who gave it up; the same
+    owner in a new interval is no change, and a new incarnation takes from nobody."""
+    assert reported(
         tmp_path,
         1,
         None,
@@ -58,7 +58,7 @@ def test_takeovers(tmp_path: Path) -> None:
 
 def test_what_is_not_known(tmp_path: Path) -> None:
     """Goal: over a hole nobody took anything from anybody, gave nothing up, and began nothing."""
-    assert told(
+    assert reported(
         tmp_path,
         0,
         None,
@@ -70,11 +70,11 @@ def test_what_is_not_known(tmp_path: Path) -> None:
 
 
 def test_few_words(tmp_path: Path) -> None:
-    """Goal: of many members and partitions the first are told, and how many are left out; a window cuts."""
+    """Goal: of many members and partitions the first are listed, and how many are left out; a window cuts."""
     rows = [interval(partition, "many", 3, None) for partition in range(10)]
     rows += [interval(10 + number, f"m{number}", 3, 4) for number in range(5)]
     rows += [interval(20, "late", 4, None)]
-    ((at, words),) = told(tmp_path, 3, 4, *rows)
+    ((at, words),) = reported(tmp_path, 3, 4, *rows)
     assert at == 3
     assert words == (
         "many took orders 0 1 2 3 4 5 6 7 and 2 more; m0 took orders 10; m1 took orders 11;"

@@ -26,7 +26,7 @@ def write(warehouse: Path, table: str, *rows: dict[str, Any]) -> None:
 
 def test_every_source(tmp_path: Path) -> None:
     """Goal: offsets that went back over a rebalance, and incidents with what they know at least and at most; those that
-    cost nothing, or of which nobody can tell, are left out."""
+    cost nothing, or that nobody can know, are left out."""
     pause = {"topic": "orders", "partition": 0, "committed_offset_before": 40, "committed_offset_after": 30}
     went_on = {**pause, "partition": 1, "committed_offset_after": 40}
     write(tmp_path, "rebalances", {"to_generation": 4, "happened_at": AT, "partition_pauses": [pause, went_on]})

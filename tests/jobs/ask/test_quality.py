@@ -308,7 +308,7 @@ def test_planted(tmp_path: Path, rows_max: int) -> None:
 
 @pytest.mark.usefixtures("great_expectations")
 def test_keys_are_named() -> None:
-    """Goal: the first keys of the rows that break an expectation are told, by each kind of expectation."""
+    """Goal: the first keys of the rows that break an expectation are listed, by each kind of expectation."""
     good = good_row(LAG)
     rows = [
         good | {"group_id": "negative", "lag": -1},
@@ -319,11 +319,11 @@ def test_keys_are_named() -> None:
     ]
     for parts in (1, 3):
         found = checked("lag", rows, parts)
-        told = {
+        reported = {
             row["expectation"]: [key.split("/")[1] for key in row["broken_keys"]] for row in found if row["broken_keys"]
         }
-        assert told["column_values_to_be_between(lag)"] == ["negative"]
-        assert told["column_values_to_not_be_null(partition)"] == ["nowhere"]
-        assert told["compound_columns_to_be_unique(cluster, sampled_at, group_id, topic, partition)"] == ["twice"]
-        assert told["raw_lag_is_the_difference"] == [f"unlike-{number}" for number in range(5)]
+        assert reported["column_values_to_be_between(lag)"] == ["negative"]
+        assert reported["column_values_to_not_be_null(partition)"] == ["nowhere"]
+        assert reported["compound_columns_to_be_unique(cluster, sampled_at, group_id, topic, partition)"] == ["twice"]
+        assert reported["raw_lag_is_the_difference"] == [f"unlike-{number}" for number in range(5)]
         assert {row["checked_rows"] for row in found} == {13}

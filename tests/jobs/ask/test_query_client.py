@@ -120,7 +120,7 @@ def test_ways_to_end(failed: dict[str, str] | None, code: int, kind: type[Except
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals(warehouse: Path, number: signal.Signals, to_group: bool) -> None:
     """Goal: a signal ends the command and its query at once, in whatever the query is; also one to both of them, as a
-    terminal sends it, whose end is told as the command's own."""
+    terminal sends it, whose end is reported as the command's own."""
     with asking(warehouse) as (command, query):
         os.killpg(command.pid, number) if to_group else command.send_signal(number)
         assert command.wait(ENOUGH_S) == 128 + number

@@ -102,8 +102,8 @@ def test_owner_of_what_was_never_seen(
     a partition that another group reads exists, and is unowned."""
     question = ("owner", group, topic, str(partition), "--at", at(8))
     (found,) = answers(ask(*question, "--json"))
-    told = (found["status"], found["never_seen"], found["nearest_names"], found["member_id"])
-    assert told == ("unknown", never_seen, nearest, None)
+    reported = (found["status"], found["never_seen"], found["nearest_names"], found["member_id"])
+    assert reported == ("unknown", never_seen, nearest, None)
     text = " ".join(ask(*question).stdout.replace("│", " ").split())
     assert f"never saw the {never_seen}" in text
     assert "\x1b" not in text
@@ -163,7 +163,7 @@ def test_reset_file_refuses_what_the_tool_would_misread(group: str, topic: str) 
 
 
 def test_group(ask: Ask) -> None:
-    """Goal: the timeline tells incarnations, who left, what moved even from an earlier owner, and holes."""
+    """Goal: the timeline lists incarnations, who left, what moved even from an earlier owner, and holes."""
     result = ask("group", "g1", "--json", "--limit", "3")
     assert "2 records before these are left out" in result.stderr
     entries = answers(result)
@@ -180,7 +180,7 @@ def test_group(ask: Ask) -> None:
 
 
 def test_group_as_text(ask: Ask) -> None:
-    """Goal: a hole is told as one, and the text ends with the members of now and what they own."""
+    """Goal: a hole is reported as one, and the text ends with the members of now and what they own."""
     text = ask("group", "old").stdout
     assert "first seen" in text
     assert "what happened in between is not covered" in text
@@ -200,7 +200,7 @@ def test_rebalances(ask: Ask) -> None:
 
 
 def test_idle(ask: Ask) -> None:
-    """Goal: groups without members, by when Kafka would expire their offsets, and why; a hole tells nothing of that."""
+    """Goal: groups without members, by when Kafka would expire their offsets, and why; a hole shows nothing of that."""
     found = answers(ask("idle", "--retention-days", "0.001", "--json"))
     assert {(row["cause"], row["topic"]) for row in found} == {("no_members", None)}
     assert [(row["group_id"], row["idle_since"], row["offsets_expire_at"]) for row in found] == [

@@ -1,4 +1,4 @@
-"""Goal: while a static member of a KIP-848 group is away, all who tell of owners say what is reserved for it."""
+"""Goal: while a static member of a KIP-848 group is away, all answers about owners say what is reserved for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECOND = timedelta(seconds=1)
 AWAY, BACK, GONE = "i1 goes away", "i1 comes back", "i0 and i1 go away and their sessions end"
 
 
-def told_at(step: str) -> datetime:
+def instant_of(step: str) -> datetime:
     """Returns when the first record of a step was written."""
     return at(next(record for record in LOG if record["step"] == step)["after_ms"])
 
@@ -55,21 +55,23 @@ def member_ids(tables: ClusterRows) -> dict[str, list[str]]:
 def test_owner(tables: ClusterRows, member_ids: dict[str, list[str]]) -> None:
     """Goal: before, meanwhile and after: owned, reserved for the member that is away, and owned by who came for it."""
     (first, second) = member_ids["i1"]
-    told = [owner(tables, GROUP, GROUP, 1, when) for when in (told_at(AWAY) - SECOND, told_at(AWAY), told_at(BACK))]
-    found = [(row["status"], row["member_id"]) for (row,) in told]
+    answer = [
+        owner(tables, GROUP, GROUP, 1, when) for when in (instant_of(AWAY) - SECOND, instant_of(AWAY), instant_of(BACK))
+    ]
+    found = [(row["status"], row["member_id"]) for (row,) in answer]
     assert found == [(Ownership.OWNED, first), (Ownership.RESERVED, first), (Ownership.OWNED, second)]
-    (reserved,) = told[1]
-    assert (reserved["since"], reserved["until"]) == (told_at(AWAY), told_at(BACK))
+    (reserved,) = answer[1]
+    assert (reserved["since"], reserved["until"]) == (instant_of(AWAY), instant_of(BACK))
     assert (reserved["group_instance_id"], reserved["generation"]) == ("i1", 2)
     assert "away" in reserved["reason"]
-    assert told[0][0]["reason"] is None
+    assert answer[0][0]["reason"] is None
 
 
 def test_all_partitions(tables: ClusterRows, member_ids: dict[str, list[str]]) -> None:
     """Goal: so say the list of partitions that pages and JSON have, the members' list, and what differs."""
     (keeps,) = member_ids["i0"]
     (first, second) = member_ids["i1"]
-    _, rows = owners_of(tables, GROUP, told_at(AWAY))
+    _, rows = owners_of(tables, GROUP, instant_of(AWAY))
     assert [(row["partition"], row["status"], row["member_id"], row["group_instance_id"]) for row in rows] == [
         (0, Ownership.OWNED, keeps, "i0"),
         (1, Ownership.RESERVED, first, "i1"),
@@ -78,33 +80,33 @@ def test_all_partitions(tables: ClusterRows, member_ids: dict[str, list[str]]) -
         keeps: ("reserved: static 0", [], [{"topic": "static", "partitions": [0]}]),
         second: ("reserved: static 1", [], [{"topic": "static", "partitions": [1]}]),
     }
-    _, differences = group_diff(tables, GROUP, told_at(AWAY) - SECOND, told_at(AWAY))
+    _, differences = group_diff(tables, GROUP, instant_of(AWAY) - SECOND, instant_of(AWAY))
     assert [(row["what"], row["then"], row["now"]) for row in differences] == [
         ("owner", first, f"reserved for {first}")
     ]
 
 
 def test_convergence(tables: ClusterRows) -> None:
-    """Goal: how long an epoch took to converge is told once, and not of the revision that the return is."""
+    """Goal: how long an epoch took to converge is reported once, and not of the revision that the return is."""
     _, entries, _ = group_timeline(tables, GROUP, None, None, 100)
     assert [entry["revision"] for entry in entries] == [0, 0, 1]
-    told = [line.strip() for entry in entries for line in lines(entry) if "converged" in line]
-    assert told == ["converged: after 0 ms", "converged: after 508 ms"]
+    reported = [line.strip() for entry in entries for line in lines(entry) if "converged" in line]
+    assert reported == ["converged: after 0 ms", "converged: after 508 ms"]
 
 
 def test_changes(tables: ClusterRows, member_ids: dict[str, list[str]]) -> None:
     """Goal: who goes away gives nothing up, and who comes back takes it from there."""
     (first, second) = member_ids["i1"]
-    found = dict(owner_changes(tables, GROUP, told_at(AWAY), None))
-    assert found[told_at(AWAY)] == f"{first} is away, and static 1 stays reserved for it"
-    assert found[told_at(BACK)] == f"{second} took static 1 from {first}"
-    assert found[told_at(GONE)] == f"{second} is away, and static 1 stays reserved for it"
+    found = dict(owner_changes(tables, GROUP, instant_of(AWAY), None))
+    assert found[instant_of(AWAY)] == f"{first} is away, and static 1 stays reserved for it"
+    assert found[instant_of(BACK)] == f"{second} took static 1 from {first}"
+    assert found[instant_of(GONE)] == f"{second} is away, and static 1 stays reserved for it"
 
 
 def test_pictures(tables: ClusterRows, member_ids: dict[str, list[str]]) -> None:
     """Goal: the picture of the group draws what is reserved apart, and says for whom."""
     first, _ = member_ids["i1"]
-    since, until = told_at(AWAY) - SECOND, told_at(BACK)
+    since, until = instant_of(AWAY) - SECOND, instant_of(BACK)
     (rows,) = read_groups(tables, [read_history(tables, GROUP)], since, until, until)
     (topic,) = draw(rows, Window(since, until), until).topics
     shapes = (each for lane in topic.lanes for each in lane.shapes)

@@ -1,4 +1,4 @@
-"""Goal: the newest round is found whatever Delta's log tells of the files, and without reading all of them."""
+"""Goal: the newest round is found whatever Delta's log says of the files, and without reading all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goal: where a share group stands is told from the last pass by an instant, with the records that come back again."""
+"""Goal: where a share group stands is read from the last pass by an instant, with the records that come back again."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_last_pass(warehouse: Path, at: datetime | None, lag: int) -> None:
 
 
 def test_what_is_not_known(warehouse: Path) -> None:
-    """Goal: no pass by then, and a group that the pass did not see, are told apart."""
+    """Goal: no pass by then, and a group that the pass did not see, are distinguished."""
     tables = ClusterRows(str(warehouse), "c")
     with pytest.raises(InputError, match="has not looked at share groups by then"):
         share_partitions(tables, "g", FIRST - timedelta(days=1), 2)

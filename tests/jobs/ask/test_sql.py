@@ -53,9 +53,11 @@ def invoke(*arguments: str) -> Result:
 
 
 def test_head_of_a_query() -> None:
-    """Goal: what a query tells and its parameters are read off its head, and only off its head."""
-    query = parse("q", "-- What it tells,\n-- in two lines.\n-- :a = 1  A.\n-- :b =  B.\n\nSELECT :a\n-- :c = 3  No.\n")
-    assert query.summary == "What it tells, in two lines."
+    """Goal: what a query answers and its parameters are read off its head, and only off its head."""
+    query = parse(
+        "q", "-- What it answers,\n-- in two lines.\n-- :a = 1  A.\n-- :b =  B.\n\nSELECT :a\n-- :c = 3  No.\n"
+    )
+    assert query.summary == "What it answers, in two lines."
     assert [(each.name, each.value, each.meaning) for each in query.parameters] == [("a", "1", "A."), ("b", None, "B.")]
     assert query.arguments({"b": "x"}) == {"a": "1", "b": "x"}
 
@@ -70,7 +72,7 @@ def test_parameters_of_a_query(given: dict[str, str], sentence: str) -> None:
 
 
 def test_every_query_has_a_head() -> None:
-    """Goal: each says what it tells, and every parameter in its text is in its head."""
+    """Goal: each says what it answers, and every parameter in its text is in its head."""
     assert len(QUERIES) > 15
     for query in QUERIES:
         assert query.summary.endswith("."), query.name

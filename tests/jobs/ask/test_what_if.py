@@ -1,4 +1,4 @@
-"""Goal: the command reads a group's rows without Spark, tells what a setting would have spared, and what it can't."""
+"""Goal: the command reads a group's rows without Spark, says what a setting would have spared, and what it can't."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_request_log(warehouse: Path, tmp_path: Path) -> None:
 
 def test_answers(warehouse: Path) -> None:
     """Goal: three restarts are six rebalances that static membership would have spared; of a shorter session nothing is
-    told, nor of a group that can't be replayed; what is told is summed up by setting."""
+    reported, nor of a group that can't be replayed; what is answered is summed up by setting."""
     (odd, orders) = what_if(ClusterRows(str(warehouse), "c"), None, QUESTION)
     static, session = orders
     assert static["rebalances"] == {
@@ -164,7 +164,7 @@ def run(warehouse: Path, *arguments: str) -> str:
 
 
 def test_command(warehouse: Path) -> None:
-    """Goal: a person reads a table, what can't be told, and a sentence for the cluster; a program JSON."""
+    """Goal: a person reads a table, what can't be computed, and a sentence for the cluster; a program JSON."""
     text = run(warehouse, "--all", "--setting", "static", "--setting", "static,consumer")
     assert "odd, static: can't be computed. The assignor is the application's own" in text
     assert "static: 6 of 6 rebalances avoided in 1 of 2 groups for which it can be computed; most in orders." in text

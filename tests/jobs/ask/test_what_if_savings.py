@@ -39,10 +39,14 @@ def test_one_number(of: dict[str, Any], text: str, remains: int) -> None:
 
 
 def test_for_a_program() -> None:
-    """Goal: the number stands beside its interval; a figure that is not told stays so."""
+    """Goal: the number stands beside its interval; a figure that is not computed stays so."""
     answer = {"group_id": "g", "rebalances": capped(figure(2, 5)), "partitions_moved": None}
-    (told,) = with_numbers([answer])
-    assert (told["rebalances"]["spared"], told["rebalances"]["spared_high"], told["partitions_moved"]) == (2.5, 3, None)
+    (reported,) = with_numbers([answer])
+    assert (reported["rebalances"]["spared"], reported["rebalances"]["spared_high"], reported["partitions_moved"]) == (
+        2.5,
+        3,
+        None,
+    )
 
 
 def answer(name: str, of: dict[str, Any]) -> dict[str, Any]:

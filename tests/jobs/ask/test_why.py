@@ -1,4 +1,5 @@
-"""Goal: the trouble of a group is told in one order, and what is named as its root is that of the gravest evidence."""
+"""Goal: the trouble of a group is listed in one order, and what is named as its root is that of the gravest
+evidence."""
 
 from __future__ import annotations
 
@@ -104,8 +105,8 @@ def lag(minutes: int, partition: int, records: int | None, status: str) -> dict[
 
 
 def test_what_rebalances_cost(tmp_path: Path) -> None:
-    """Goal: of a cooperative rebalance the slowest partition is told, and a lower bound where no upper one is known;
-    the list of groups has the longest of both."""
+    """Goal: of a cooperative rebalance the slowest partition is reported, and a lower bound where no upper one is
+    known; the list of groups has the longest of both."""
     write(tmp_path, "groups", {"kafka_partition": 7})
     write(tmp_path, "coverage", {"kafka_partition": 7, "completeness": "complete", "from_offset": 0, "to_offset": 9})
     row = {"from_generation": 3, "happened_at": AT, "is_hole": False, "partitions_moved": 2, "partitions_lost": 0}
@@ -131,8 +132,8 @@ def test_what_rebalances_cost(tmp_path: Path) -> None:
 
 
 def test_what_happened(tmp_path: Path) -> None:
-    """Goal: only changes of the worst status are told; offsets moved together are one entry; Connect's delay is told
-    where tasks were lost; a window cuts."""
+    """Goal: only changes of the worst status are listed; offsets moved together are one entry; Connect's delay is
+    reported where tasks were lost; a window cuts."""
     write(tmp_path, "groups", {"kafka_partition": 7})
     lost = {"from_generation": 3, "to_generation": 4, "member_count": 2, "scheduled_delay_ms": 300_000}
     write(tmp_path, "rebalances", {"kafka_offset": 5, "happened_at": AT + MINUTE, "is_hole": False, **lost})

@@ -62,7 +62,7 @@ def test_several_clusters(warehouse: Path) -> None:
 
 @pytest.mark.parametrize("command", ["lag --group paymets", "lag --group PAYMENTS"])
 def test_did_you_mean(warehouse: Path, command: str) -> None:
-    """Goal: a name that is not known is told with the nearest."""
+    """Goal: a name that is not known is refused with the nearest."""
     at = datetime(2026, 1, 1, tzinfo=timezone.utc)
     write(warehouse, "lag", [{"cluster": "east", "group_id": "orders", "sampled_at": at, "sample_date": at.date()}])
     refused = run(warehouse, *command.split())
@@ -82,7 +82,7 @@ def test_teams(warehouse: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_warehouse(tmp_path: Path) -> None:
-    """Goal: that there is no warehouse is told at once."""
+    """Goal: that there is no warehouse is said at once."""
     refused = run(tmp_path / "nowhere", "groups")
     assert refused.exit_code == 2
     assert "has no tables" in refused.stderr

@@ -185,7 +185,7 @@ def test_settings_of_the_cluster() -> None:
 
 
 def test_transactions() -> None:
-    """Goal: an open transaction holds up what comes after it, and is told with its partition."""
+    """Goal: an open transaction holds up what comes after it, and is reported with its partition."""
     ends = {0: 10, 1: 10}
     assert transactions(TopicRange({}, ends, ends)).state == GOOD
     waiting = transactions(TopicRange({}, {0: 10, 1: 7}, ends))

@@ -46,11 +46,11 @@ class Place:
         if words[0] == "ingest":
             words += ["--capture", str(self.capture)]
         result = CliRunner().invoke(main, words)
-        told = result.stderr[result.stderr.find("groupledger: ") :] if "groupledger: " in result.stderr else ""
+        message = result.stderr[result.stderr.find("groupledger: ") :] if "groupledger: " in result.stderr else ""
         assert "Traceback" not in result.output
         assert "\tat " not in result.output
-        assert told.count("\n") == (1 if told else 0)
-        return result.exit_code, told
+        assert message.count("\n") == (1 if message else 0)
+        return result.exit_code, message
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def damage(folder: Path, pattern: str, how: Callable[[Path], None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "how", "command", "told"),
+    ("pattern", "how", "command", "message"),
     [
         ("_checkpoints/*/coordinator_records/metadata", garbage, "ingest", "coordinator_records/metadata of the"),
         ("_checkpoints/*/coordinator_records/offsets/0", cut, "ingest", "coordinator_records/offsets/0 of the"),
@@ -120,13 +120,13 @@ def damage(folder: Path, pattern: str, how: Callable[[Path], None]) -> None:
     ],
 )
 def test_damage_with_a_command_for_remedy(
-    place: Place, pattern: str, how: Callable[[Path], None], command: str, told: str
+    place: Place, pattern: str, how: Callable[[Path], None], command: str, message: str
 ) -> None:
-    """Goal: a damaged checkpoint, source file or derived table is told with its remedy, which is enough."""
+    """Goal: a damaged checkpoint, source file or derived table is reported with its remedy, which is enough."""
     damage(place.warehouse, pattern, how)
     code, sentence = place.run(command)
     assert code == 3
-    assert told in sentence
+    assert message in sentence
     assert follow(place, sentence) == command or place.run(command) == (0, "")
 
 
@@ -146,7 +146,7 @@ def follow(place: Place, sentence: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "how", "command", "told"),
+    ("pattern", "how", "command", "message"),
     [
         ("coordinator_records/_delta_log/*1.json", garbage, "ingest", "warehouse/coordinator_records is damaged"),
         (
@@ -160,13 +160,13 @@ def follow(place: Place, sentence: str) -> str:
     ],
 )
 def test_damage_that_only_a_backup_undoes(
-    base: Place, place: Place, pattern: str, how: Callable[[Path], None], command: str, told: str
+    base: Place, place: Place, pattern: str, how: Callable[[Path], None], command: str, message: str
 ) -> None:
-    """Goal: a damaged log or file of a table that holds the only copy is told, and its backup is enough."""
+    """Goal: a damaged log or file of a table that holds the only copy is reported, and its backup is enough."""
     damage(place.warehouse, pattern, how)
     code, sentence = place.run(command)
     assert code == 3
-    assert told in sentence
+    assert message in sentence
     shutil.rmtree(place.warehouse)
     shutil.copytree(base.warehouse, place.warehouse)
     assert place.run(command) == (0, "")
@@ -206,10 +206,11 @@ def test_relative_directories(place: Place, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("number", "told"), [(errno.ENOSPC, "The disk is full: make room"), (errno.EROFS, "The file system is read-only")]
+    ("number", "message"),
+    [(errno.ENOSPC, "The disk is full: make room"), (errno.EROFS, "The file system is read-only")],
 )
-def test_a_disk_that_fails_in_a_batch(place: Place, monkeypatch: pytest.MonkeyPatch, number: int, told: str) -> None:
-    """Goal: a disk that is full or turns read-only while a batch of the streaming query is written is told, and the
+def test_a_disk_that_fails_in_a_batch(place: Place, monkeypatch: pytest.MonkeyPatch, number: int, message: str) -> None:
+    """Goal: a disk that is full or turns read-only while a batch of the streaming query is written is reported, and the
     batch comes again."""
     shutil.rmtree(place.warehouse)
 
@@ -220,7 +221,7 @@ def test_a_disk_that_fails_in_a_batch(place: Place, monkeypatch: pytest.MonkeyPa
         during.setattr("groupledger.jobs.ingest.stream.write_files", fail)
         code, sentence = place.run("ingest")
     assert code == 3
-    assert told in sentence
+    assert message in sentence
     assert place.run("ingest") == (0, "")
 
 

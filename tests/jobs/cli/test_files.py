@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_the_settings_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: files are their owner's alone from the first moment on, unless the settings say otherwise; Hadoop's client
-    is told the same as the system."""
+    is reported the same as the system."""
     monkeypatch.setattr(session, "local_jars", lambda: ["a.jar"])
     conf = tmp_path / "conf.yaml"
     conf.write_text("storage: {umask: '027'}")

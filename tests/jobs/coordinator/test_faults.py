@@ -54,14 +54,14 @@ def test_a_script_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_fault(entry: Any, reason: str) -> None:
-    """A fault that can't be done is told with its number and what it lacks."""
+    """A fault that can't be done is reported with its number and what it lacks."""
     with pytest.raises(InputError) as refused:
         faults_of([{"do": "lose", "request": "FETCH"}, entry], "faults.yaml")
     assert str(refused.value).startswith(f"faults.yaml: fault 2: {reason}")
 
 
 def test_a_script_without_a_list() -> None:
-    """A file without `faults` is told."""
+    """A file without `faults` is reported."""
     with pytest.raises(InputError, match="must hold a list under `faults`"):
         faults_of(None, "faults.yaml")
 

@@ -1,4 +1,4 @@
-"""Frames that are no requests are told with a reason; a version of ApiVersions that is not served is answered."""
+"""Frames that are no requests are reported with a reason; a version of ApiVersions that is not served is answered."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def a_commit(partitions: int) -> bytes:
 
 
 def test_requests_of_many_values() -> None:
-    """A commit of ten thousand partitions is a request, and one of far more is told with the bound."""
+    """A commit of ten thousand partitions is a request, and one of far more is reported with the bound."""
     (topic,) = frames.decode(a_commit(10_000)).body.topics
     assert [place.committed_offset for place in topic.partitions] == [*range(10_000)]
     with pytest.raises(frames.MalformedError, match=r"^a request of more than 100,000 values$"):
@@ -106,10 +106,10 @@ def test_every_request_can_be_counted(api: ApiKey, monkeypatch: pytest.MonkeyPat
     served = SERVED[api]
     for version in range(served.min_version, served.max_version + 1):
         data = frame(served.request(version=version))
-        told = outcome(data)
+        reported = outcome(data)
         with monkeypatch.context() as counted:
             counted.setattr(frames, "COUNTED_FROM_BYTES", 0)
-            assert outcome(data) == told
+            assert outcome(data) == reported
 
 
 def outcome(data: bytes) -> str:
@@ -121,7 +121,7 @@ def outcome(data: bytes) -> str:
 
 @given(st.sampled_from(sorted(SERVED)), st.integers(0, 20), st.binary(max_size=200))
 def test_any_bytes(api: ApiKey, version: int, data: bytes) -> None:
-    """Any bytes are a request, or are told as none; nothing else is raised."""
+    """Any bytes are a request, or are reported as none; nothing else is raised."""
     header = int(api).to_bytes(2, "big") + version.to_bytes(2, "big")
     try:
         frames.decode(header + data)

@@ -90,7 +90,7 @@ def played(directory: Path) -> Session:
     return session
 
 
-def test_a_session_is_told(tmp_path: Path) -> None:
+def test_a_session_is_reported(tmp_path: Path) -> None:
     """Goal: who joined, expired and left, and what was refused, come out of the two logs as triggers and incidents."""
     session = played(tmp_path)
     requests = request_facts(("request.log", line) for line in session.lines("request-log"))[GROUP]
@@ -133,11 +133,11 @@ def test_lines_are_a_brokers(tmp_path: Path) -> None:
     session.service.advance(session.now_ms + 600_000)
     session.record()
     bodies = [line.partition(COMPLETED)[2].removesuffix(f" ({LOGGER})") for line in session.lines("request-log")]
-    told = {
+    reported = {
         (each["requestHeader"]["requestApiKey"], each["requestHeader"]["requestApiVersion"])
         for each in map(json.loads, bodies)
     }
-    assert told >= {(api, SERVED[api].max_version) for api in GROUP_REQUESTS}
+    assert reported >= {(api, SERVED[api].max_version) for api in GROUP_REQUESTS}
     command = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*", str(ORACLE)]
     oracle = subprocess.run(command, input="\n".join(bodies), capture_output=True, encoding="utf-8", check=True)
     for body, answer in zip(map(json.loads, bodies), oracle.stdout.splitlines(), strict=True):

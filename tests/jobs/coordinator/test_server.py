@@ -215,13 +215,13 @@ def test_requests_of_too_many_values() -> None:
 
 @pytest.mark.parametrize("listen", ["9092", "localhost:", ":9092", "localhost:port", "localhost:65536"])
 def test_what_is_no_address(listen: str) -> None:
-    """It is told with an example."""
+    """It is reported with an example."""
     with pytest.raises(InputError, match="--listen needs HOST:PORT"):
         server.host_and_port(listen)
 
 
 def test_a_port_that_is_taken() -> None:
-    """It is told in a sentence."""
+    """It is reported in a sentence."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         with (
@@ -247,7 +247,7 @@ def test_ipv6() -> None:
 
 
 def test_the_advertised_host() -> None:
-    """Clients are told the host that is advertised, and reach the coordinator by it."""
+    """Clients get the host that is advertised, and reach the coordinator by it."""
     clock = server.Clock()
     world = World(Config(), 1, 1, clock.now_ms(), {}, 0)
     said: list[str] = []

@@ -59,7 +59,7 @@ def test_librdkafka_writes_and_kafka_python_reads(options: dict[str, Any]) -> No
 
 
 def test_kafka_python_writes() -> None:
-    """kafka-python's producer is told where its record lies."""
+    """kafka-python's producer learns where its record lies."""
     with coordinator({"orders": 1}, rate=0) as kafka:
         with closing(KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)) as producer:
             offsets = [producer.send("orders", b"order").get(60).offset for _ in range(3)]
@@ -69,11 +69,11 @@ def test_kafka_python_writes() -> None:
 def test_topics_with_a_rate_take_no_records() -> None:
     """A record that a producer sends is refused with a reason, and not lost in silence."""
     with coordinator({"orders": 1}) as kafka:
-        told: list[Any] = []
+        reported: list[Any] = []
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 2})
-        producer.produce("orders", b"order", on_delivery=lambda error, _: told.append(error))
+        producer.produce("orders", b"order", on_delivery=lambda error, _: reported.append(error))
         assert producer.flush(60) == 0
-        assert [error.code() for error in told] == [KafkaError.POLICY_VIOLATION]
+        assert [error.code() for error in reported] == [KafkaError.POLICY_VIOLATION]
 
 
 def test_a_batch_that_is_sent_again() -> None:

@@ -37,7 +37,7 @@ SETTINGS = {
 
 
 class Application:
-    """A consumer of librdkafka whose poll loop runs beside the test, and what it was told and given."""
+    """A consumer of librdkafka whose poll loop runs beside the test, and what it was given."""
 
     def __init__(self, kafka: TestCoordinator, client_id: str) -> None:
         self.client_id = client_id
@@ -72,18 +72,18 @@ class Application:
 
     def commit(self, partition: int, offset: int) -> KafkaError | None:
         """Commits between two polls, as an application does; returns the error, if there is one."""
-        told: SimpleQueue[KafkaError | None] = SimpleQueue()
+        reported: SimpleQueue[KafkaError | None] = SimpleQueue()
 
         def commit() -> None:
             try:
                 self.consumer.commit(offsets=[TopicPartition("orders", partition, offset)], asynchronous=False)
             except KafkaException as error:
-                told.put(error.args[0])
+                reported.put(error.args[0])
             else:
-                told.put(None)
+                reported.put(None)
 
         self._asked.put(commit)
-        return told.get(timeout=60)
+        return reported.get(timeout=60)
 
     def stop(self) -> None:
         self._is_over.set()
@@ -160,7 +160,7 @@ def test_a_member_that_expires_loses_its_partitions() -> None:
 
 
 def test_a_rebalance_revokes_in_order() -> None:
-    """A rebalance is told to the members by their heartbeats; nobody loses anything without being told."""
+    """A rebalance is announced to the members by their heartbeats; nobody loses anything without hearing of it."""
     with coordinator({"orders": 12}, config=QUICK) as kafka, applications(kafka, "app-1", "app-2") as started:
         before = generation_of(kafka)
         kafka.rebalance(GROUP)
@@ -186,7 +186,7 @@ def test_a_lost_answer_is_no_lost_commit() -> None:
     """A commit whose answer is lost has happened: the client sends it again."""
     with coordinator({"orders": 12}, config=QUICK) as kafka, applications(kafka, "app-1") as started:
         kafka.fault(request="OFFSET_COMMIT", do="lose")
-        started[0].commit(3, 9)  # the client may send it again, or tell of the connection
+        started[0].commit(3, 9)  # the client may send it again, or report the connection
         assert kafka.committed(GROUP) == {("orders", 3): 9}
 
 
@@ -237,7 +237,7 @@ def test_a_regular_expression_of_librdkafka() -> None:
 
 
 def test_a_fast_clock_ends_a_session() -> None:
-    """At a hundredfold rate of the clock, heartbeats come too late, and the member is told that nobody knows it."""
+    """At a hundredfold rate of the clock, heartbeats come too late, and the member hears that nobody knows it."""
     with coordinator({"orders": 12}, config=QUICK) as kafka, applications(kafka, "app-1"):
         kafka.fault(at_s=0, do="clock", rate=100)
         kafka.until(lambda: Error.UNKNOWN_MEMBER_ID in errors_of(kafka, HeartbeatRequest), "a late heartbeat")

@@ -80,7 +80,7 @@ def test_an_offset_is_pending_until_the_end(kafka: TestCoordinator, connection: 
 
 
 def test_the_next_producer_fences_the_one_before(kafka: TestCoordinator, connection: Connection) -> None:
-    """Who asks for the id again ends what was open, and the producer before is told that it is fenced."""
+    """Who asks for the id again ends what was open, and the producer before hears that it is fenced."""
     before = Producer(connection)
     before.add_group()
     before.commit(5)

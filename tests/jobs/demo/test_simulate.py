@@ -60,8 +60,8 @@ def test_same_seed_same_files(directory: Path, tmp_path: Path) -> None:
     assert first == contents(tmp_path / "again")
     other = contents(tmp_path / "other")
     assert set(first) == set(other)
-    told = [name for name in first if ("truth" in name or "capture" in name) and first[name]]
-    assert all(first[name] != other[name] for name in told)
+    names = [name for name in first if ("truth" in name or "capture" in name) and first[name]]
+    assert all(first[name] != other[name] for name in names)
 
 
 def test_capture_and_manifest(directory: Path) -> None:
@@ -155,7 +155,7 @@ def test_refusals(tmp_path: Path) -> None:
     ],
 )
 def test_command(arguments: list[str], code: int, text: str) -> None:
-    """Goal: the list names every scenario; what is wrong is told in a sentence."""
+    """Goal: the list names every scenario; what is wrong is said in a sentence."""
     result = CliRunner().invoke(main, ["simulate", *arguments])
     assert (result.exit_code, text in result.output) == (code, True)
     if code == 0:

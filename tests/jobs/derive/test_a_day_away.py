@@ -194,8 +194,8 @@ def test_offsets(spark: SparkSession, warehouse: Path, tables: ClusterRows) -> N
     """Goal: only offsets that were committed since are there, have a lag, and may expire; nothing is said to have
     happened to the others."""
     since = {("renewed", 1), ("left", 2), ("left", 3), ("trimmed", 4)}
-    told = {(row["group_id"], row["partition"]): row for row in offsets_at(tables, list(COMMITTED), NOW)}
-    assert {each for each, row in told.items() if row["committed_offset"] is not None} == since
+    rows = {(row["group_id"], row["partition"]): row for row in offsets_at(tables, list(COMMITTED), NOW)}
+    assert {each for each, row in rows.items() if row["committed_offset"] is not None} == since
     last = table(spark, warehouse, LAG).where(F.unix_millis("sampled_at") == NOW_MS - 1)
     assert {(row["group_id"], row["partition"]): row["lag"] for row in last.collect()} == {
         ("another", 0): 40,

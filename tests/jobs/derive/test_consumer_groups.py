@@ -73,7 +73,7 @@ def at_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 def test_topics_have_names(spark: SparkSession, at_once: Path) -> None:
-    """Goal: the owners' topics are called by the names that commits tell, and nothing waits for a name."""
+    """Goal: the owners' topics are called by the names that commits have, and nothing waits for a name."""
     owned = {(row.group_id, row.topic) for row in table(spark, at_once, ASSIGNMENTS).collect()}
     assert {("dynamic", "dynamic"), ("static", "static")} <= owned
     assert all(group == topic for group, topic in owned)
@@ -98,12 +98,12 @@ def test_names_that_come_late(spark: SparkSession, at_once: Path, tmp_path: Path
 
 
 def test_names_from_samples(spark: SparkSession, at_once: Path, tmp_path: Path) -> None:
-    """Goal: a sample of watermarks tells the names, too, before any commit does."""
+    """Goal: a sample of watermarks has the names, too, before any commit does."""
 
     def sample(ledger: Ledger, _stop: threading.Event) -> None:
         ledger.create(WATERMARKS)
-        told = {"cluster": ledger.cluster, "sampled_at": BEGAN_AT, "sample_date": BEGAN_AT.date(), "partition": 0}
-        rows = [told | {"topic_id": topic_id, "topic": name} for topic_id, name in topic_names().items()]
+        place = {"cluster": ledger.cluster, "sampled_at": BEGAN_AT, "sample_date": BEGAN_AT.date(), "partition": 0}
+        rows = [place | {"topic_id": topic_id, "topic": name} for topic_id, name in topic_names().items()]
         ledger.commits.append(
             WATERMARKS, of_rows([tuple(row.get(name) for name in WATERMARKS.schema.names) for row in rows], WATERMARKS)
         )
@@ -118,15 +118,15 @@ def test_names_from_samples(spark: SparkSession, at_once: Path, tmp_path: Path) 
 def test_who_waited_for_whom(at_once: Path) -> None:
     """Goal: the query that ships says who waited for which partitions, and that the waits are over."""
     (query,) = (each for each in named_queries() if each.name == "slow-reconciliations")
-    told = engine.ask(Snapshots(str(at_once)), query.text, query.arguments({})).to_pylist()
-    waited = {(row["group_id"], row["epoch"], row["topic"], row["partition"]) for row in told}
+    answer = engine.ask(Snapshots(str(at_once)), query.text, query.arguments({})).to_pylist()
+    waited = {(row["group_id"], row["epoch"], row["topic"], row["partition"]) for row in answer}
     assert {("dynamic", 2, "dynamic", 2), ("dynamic", 2, "dynamic", 3), ("static", 2, "static", 1)} <= waited
-    assert all(row["waited_since"] < row["waited_until"] and row["held_by"] for row in told)
+    assert all(row["waited_since"] < row["waited_until"] and row["held_by"] for row in answer)
 
 
 def test_who_held_up_the_others(spark: SparkSession, at_once: Path, tmp_path: Path) -> None:
     """Goal: where records gather in a partition that a member kept from another, the incident names this member. When
-    there is none is told by the tests of the rules."""
+    there is none is tested by the tests of the rules."""
     waits = [
         (step["valid_to"] - step["targeted_at"], step["targeted_at"] - BEGAN_AT.replace(tzinfo=None), of)
         for step in table(spark, at_once, MEMBER_EPOCHS).where("group_id = 'dynamic'").collect()
@@ -169,7 +169,10 @@ def observe(ledger: Ledger, _stop: threading.Event, begun: datetime, until: date
         for n in range(minutes)
     ]
     stretch = {"kafka_partition": 0, "from_offset": 0, "to_offset": 3 * BEHIND_THE_LOG, "completeness": "complete"}
-    for written, told in ((WATERMARKS, samples), (COVERAGE, [stretch | {"to_time": until + timedelta(minutes=5)}])):
-        named = [{"cluster": ledger.cluster, **row} for row in told]
+    for written, written_rows in (
+        (WATERMARKS, samples),
+        (COVERAGE, [stretch | {"to_time": until + timedelta(minutes=5)}]),
+    ):
+        named = [{"cluster": ledger.cluster, **row} for row in written_rows]
         values = [tuple(row.get(name) for name in written.schema.names) for row in named]
         ledger.commits.append(written, of_rows(values, written))

@@ -127,11 +127,11 @@ def passes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pas
     for name in Passes._fields:
         add_cases(folder / name / "capture", is_poisoned=name == "poisoned")
         add_last_round(folder / name)
-        status, told = ask(
+        status, answer = ask(
             *("pipeline", "--warehouse", str(folder / f"{name}-warehouse"), "--cluster", CLUSTER),
             *("--capture", str(folder / name / "capture"), "--samples", str(folder / name)),
         )
-        assert status == 0, told
+        assert status == 0, answer
     return Passes(*(folder / f"{name}-warehouse" for name in Passes._fields))
 
 
@@ -265,7 +265,7 @@ def rows_of(warehouse: Path, table: str) -> Counter[str]:
     )
 
 
-def test_every_group_is_told(passes: Passes) -> None:
+def test_every_group_is_reported(passes: Passes) -> None:
     """Goal: none is lost: a record is decoded, or kept, and its group is there unless its key has none."""
     records = DeltaTable(str(passes.poisoned / "coordinator_records")).to_pyarrow_table(columns=["group_id"])
     groups = DeltaTable(str(passes.poisoned / "groups")).to_pyarrow_table(columns=["group_id"])
@@ -277,16 +277,16 @@ def test_every_group_is_told(passes: Passes) -> None:
 def test_questions_of_the_cluster(passes: Passes, question: tuple[str, ...]) -> None:
     """Goal: a question about all of them at once is answered."""
     command, *rest = question
-    status, told = ask(command, "--warehouse", str(passes.poisoned), "--cluster", CLUSTER, *rest)
-    assert status == 0, told
+    status, answer = ask(command, "--warehouse", str(passes.poisoned), "--cluster", CLUSTER, *rest)
+    assert status == 0, answer
 
 
 @pytest.mark.parametrize("query", named_queries(), ids=lambda query: query.name)
 def test_named_queries(passes: Passes, query: NamedQuery) -> None:
     """Goal: each shipped query is answered."""
     needed = [f"--param={each.name}={OF_QUERIES[each.name]}" for each in query.parameters if each.value is None]
-    status, told = ask("sql", "--warehouse", str(passes.poisoned), "--named", query.name, "--format", "json", *needed)
-    assert status == 0, told
+    status, answer = ask("sql", "--warehouse", str(passes.poisoned), "--named", query.name, "--format", "json", *needed)
+    assert status == 0, answer
 
 
 def test_questions_of_a_group(passes: Passes) -> None:
@@ -294,8 +294,8 @@ def test_questions_of_a_group(passes: Passes) -> None:
     ends: Counter[int] = Counter()
     for case, (command, *rest) in drawn(OF_A_GROUP, QUESTIONS_OF_A_FIELD):
         arguments = [each.format(group=case.group_id) for each in rest]
-        status, told = ask(command, "--warehouse", str(passes.poisoned), "--cluster", CLUSTER, *arguments)
-        assert status in (0, 1), (case, command, told)
+        status, answer = ask(command, "--warehouse", str(passes.poisoned), "--cluster", CLUSTER, *arguments)
+        assert status in (0, 1), (case, command, answer)
         ends[status] += 1
     assert ends.total() == len(FIELDS) * QUESTIONS_OF_A_FIELD
 
@@ -311,11 +311,11 @@ def test_pages(passes: Passes) -> None:
 
 def test_the_report(passes: Passes, tmp_path: Path) -> None:
     """Goal: the report has the page of every group."""
-    status, told = ask(
+    status, answer = ask(
         "report", "--warehouse", str(passes.poisoned), "--cluster", CLUSTER, "--out", str(tmp_path / "report.html")
     )
-    assert status == 0, told
-    assert f"{len(CASES) + MIX.groups:,} groups" in told
+    assert status == 0, answer
+    assert f"{len(CASES) + MIX.groups:,} groups" in answer
 
 
 def test_metrics(passes: Passes) -> None:

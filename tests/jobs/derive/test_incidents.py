@@ -107,12 +107,12 @@ def test_with_the_logs(found: dict[str, list[Row]], simulated: Simulated) -> Non
         for row in simulated.truth.rejections
         if row.error in errors and row.group_id == REQUESTS_OF
     )
-    told: Counter[Any] = Counter()
+    rows: Counter[Any] = Counter()
     for row in found["logs"]:
         if row["kind"] in REFUSED:
             assert row["evidence"] == "observed"
-            told[row["group_id"], row["kind"]] += row["occurrences"]
-    assert told == expected
+            rows[row["group_id"], row["kind"]] += row["occurrences"]
+    assert rows == expected
     evidence = {row["evidence"] for row in found["logs"] if row["kind"] == "session_expired"}
     assert "observed" in evidence <= {"observed", "logged"}  # logged: a coordinator wrote it, and no record confirms it
 
@@ -131,7 +131,7 @@ def test_steps_however_much_is_kept(spark: SparkSession, warehouse: Path, found:
         records = ledger.rows(COORDINATOR_RECORDS).agg(F.min("kafka_timestamp"), F.max("kafka_timestamp"))
         first, last = records.select(*(F.unix_millis(name) for name in records.columns)).collect()[0]
         name = f"_groupledger/{SIMULATED}/commit_steps.json"
-        told, files = [], []
+        reported, files = [], []
         drop_commit_steps(ledger)
         for part in (0, 2, 3, 3, 4):
             with pytest.MonkeyPatch.context() as patch:
@@ -140,13 +140,13 @@ def test_steps_however_much_is_kept(spark: SparkSession, warehouse: Path, found:
                 patch.setattr(commit_steps, "KEPT_EVERY_MS", 60_000)
                 steps = commit_steps_until(ledger, last, Rules(commit_gap_ms=10_000)).of(every_row)
             rows = steps.select(*STEP_COLUMNS, "is_suspect").collect()
-            told.append(Counter(map(tuple, rows)))
+            reported.append(Counter(map(tuple, rows)))
             files.append(ledger.storage.read(name))
             if len(files) == 3:
                 ledger.storage.write(name, files[1] or "")
         drop_commit_steps(ledger)
-    assert [each == told[0] for each in told] == [True] * 5
-    assert len(told[0]) > 50
+    assert [each == reported[0] for each in reported] == [True] * 5
+    assert len(reported[0]) > 50
     assert files[0] is None
     kept = [json.loads(each or "") for each in files[1:]]
     assert [each["number"] - kept[0]["number"] for each in kept] == [0, 1, 2, 3]
@@ -175,19 +175,21 @@ def test_last_commits_behind_retention(spark: SparkSession, warehouse: Path, fou
             ends = ledger.rows(COORDINATOR_RECORDS).select("kafka_partition").distinct().collect()
             floors = {SIMULATED: {row[0]: Floor(first, last_ms) for row in ends}}
             ledger.create(COORDINATOR_RECORDS)
-            ledger.commits.set_properties(COORDINATOR_RECORDS, lambda told: with_floors(told, ledger.storage, floors))
+            ledger.commits.set_properties(
+                COORDINATOR_RECORDS, lambda reported: with_floors(reported, ledger.storage, floors)
+            )
             ledger.commits.delete(COORDINATOR_RECORDS, f"kafka_offset < {second}")
             drop_commit_steps(ledger)
-            told = [open_steps().collect() for _ in range(2)]
+            reported = [open_steps().collect() for _ in range(2)]
     removed = [row for row in expected if row["kafka_offset"] < second]
     assert removed
-    for rows in told:
+    for rows in reported:
         assert sorted(str(row) for row in rows if row["kafka_offset"] < second) == sorted(map(str, removed))
         assert sorted(row["kafka_offset"] for row in rows) == offsets
 
 
 def test_the_command(spark: SparkSession, warehouse: Path, found: dict[str, list[Row]]) -> None:
-    """Goal: filters by group, kind, severity and time; the table and JSON tell the same."""
+    """Goal: filters by group, kind, severity and time; the table and JSON say the same."""
 
     def ask(*options: str) -> str:
         given = ["incidents", "--warehouse", str(warehouse), "--cluster", SIMULATED, *options]

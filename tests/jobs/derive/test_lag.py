@@ -289,11 +289,11 @@ def test_lag_command(warehouse: Path) -> None:
     ]
     sums = [json.loads(line) for line in ask(warehouse, "--by", "group", "--json").stdout.splitlines()]
     assert {row["group_id"] for row in sums} == {"g1", "simple"}
-    told = [
+    reported = [
         json.loads(line) for line in ask(warehouse, "--group", "g1", "--since", at(0), "--json").stdout.splitlines()
     ]
-    assert told[0]["status_before"] is None
-    assert any(row["status"] != row["status_before"] for row in told[1:])
+    assert reported[0]["status_before"] is None
+    assert any(row["status"] != row["status_before"] for row in reported[1:])
 
 
 def at(number: int) -> str:

@@ -53,7 +53,7 @@ def described_at(step: str) -> tuple[datetime, dict[str, Any]]:
 
 
 def test_the_tables_of_the_fold(spark: SparkSession, at_once: Path) -> None:
-    """Goal: what members had when is what the pure fold says, with the names that the share group's records tell."""
+    """Goal: what members had when is what the pure fold says, with the names that the share group's records have."""
     columns = ("member_id", "from_offset", "to_offset", "from_generation", "to_generation")
     for of_table, group_id, held in (
         (SHARE_ASSIGNMENTS, SHARE, ("topic", "partition")),
@@ -85,9 +85,9 @@ def test_names_that_come_late(spark: SparkSession, tmp_path: Path) -> None:
     """Goal: where a cleaner has left the record with the topics' names behind those of the members, what members had
     is written again under the names."""
     of_share = [row for row in log_rows(name=LOG) if row["group_id"] == SHARE]
-    told = [row for row in of_share if row["record_type"] == SHARE_GROUP_STATE_PARTITION_METADATA.record_type]
-    with_names = next(row for row in reversed(told) if not row["is_tombstone"])
-    rows = [row for row in of_share if row not in told and row["kafka_offset"] < with_names["kafka_offset"]]
+    found = [row for row in of_share if row["record_type"] == SHARE_GROUP_STATE_PARTITION_METADATA.record_type]
+    with_names = next(row for row in reversed(found) if not row["is_tombstone"])
+    rows = [row for row in of_share if row not in found and row["kafka_offset"] < with_names["kafka_offset"]]
     add(spark, tmp_path, rows)
     run(spark, tmp_path)
     assert {len(row.topic) for row in table(spark, tmp_path, SHARE_ASSIGNMENTS).collect()} == {22}
@@ -100,7 +100,7 @@ def test_names_that_come_late(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_questions(spark: SparkSession, at_once: Path) -> None:
     """Goal: `owner` names all members that shared a partition, a streams group's partitions belong to who has the
-    active task, `group` tells the epochs of both, and `readers` counts a shared partition once."""
+    active task, `group` has the epochs of both, and `readers` counts a shared partition once."""
     with open_test_ledger(spark, at_once) as ledger:
         ledger.create(COVERAGE)
         read = {"cluster": ledger.cluster, "kafka_partition": 0, "from_offset": 0, "to_offset": 10_000}
@@ -116,9 +116,9 @@ def test_questions(spark: SparkSession, at_once: Path) -> None:
             holders.setdefault(place, set()).add(member["client_id"])
     for place, clients in holders.items():
         topic, _, number = place.rpartition("-")
-        told = owner(tables, SHARE, topic, int(number), at)
-        assert {answer["status"] for answer in told} == {Ownership.OWNED}
-        assert {answer["client_id"] for answer in told} == clients
+        reported = owner(tables, SHARE, topic, int(number), at)
+        assert {answer["status"] for answer in reported} == {Ownership.OWNED}
+        assert {answer["client_id"] for answer in reported} == clients
     at, said = described_at("a3 joins")
     _, owned = owners_of(tables, STREAMS, at)
     assert {row["client_id"] for row in owned if row["status"] == Ownership.OWNED} == {

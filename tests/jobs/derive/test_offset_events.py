@@ -1,4 +1,4 @@
-"""Goal: what a real broker wrote of resets, deletions and expiries is told with its cause, however the log is cut.
+"""Goal: what a real broker wrote of resets, deletions and expiries is reported with its cause, however the log is cut.
 
 `data/offset_removals.jsonl` is the log of a broker; `python -m lab.kafka.offset_removals` makes it again.
 """
@@ -83,28 +83,28 @@ def update(ledger: Ledger, _stop: threading.Event | None = None) -> int:
     return update_offset_events(replace(ledger, settings=ledger.settings.model_copy(update={"offsets": retention})))
 
 
-def tell(spark: SparkSession, warehouse: Path) -> None:
+def find_events(spark: SparkSession, warehouse: Path) -> None:
     run(spark, warehouse)
     run(spark, warehouse, update)
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession, recorded: DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a ledger that has told the whole log at once."""
-    warehouse = tmp_path_factory.mktemp("told")
+def reported(spark: SparkSession, recorded: DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a ledger that has read the whole log at once."""
+    warehouse = tmp_path_factory.mktemp("ledger")
     append(spark, warehouse, recorded)
-    tell(spark, warehouse)
+    find_events(spark, warehouse)
     return warehouse
 
 
-def assert_told_alike(found: Path, expected: Path) -> None:
+def assert_same_events(found: Path, expected: Path) -> None:
     for each in (OFFSET_EVENTS, COMMITTED_OFFSETS):
         assert content(found, each) == content(expected, each), each.name
 
 
-def test_everything_is_told_with_its_cause(spark: SparkSession, told: Path) -> None:
+def test_everything_is_reported_with_its_cause(spark: SparkSession, reported: Path) -> None:
     """Goal: each of the things that happened to an offset is there once, and nothing else."""
-    found = table(spark, told, OFFSET_EVENTS).select(*played.TOLD).collect()
+    found = table(spark, reported, OFFSET_EVENTS).select(*played.EVENT_COLUMNS).collect()
     assert sorted(map(tuple, found), key=str) == sorted(played.expected(), key=str)
 
 
@@ -129,7 +129,7 @@ def test_expiry_is_foretold(spark: SparkSession, recorded: DataFrame, tmp_path: 
     expired = recorded.where(is_expiry).select("group_id", at_ms, "kafka_offset").collect()
     first = min(row.kafka_offset for row in expired)
     append(spark, tmp_path, recorded.where(F.col("kafka_offset") < first))
-    tell(spark, tmp_path)
+    find_events(spark, tmp_path)
     with open_test_ledger(spark, tmp_path) as ledger:
         foretold = first_expiries(ledger, played.RETENTION_S * 1_000, {})
     late_ms = {row.group_id: row.at_ms - foretold.pop(row.group_id) for row in expired}
@@ -147,10 +147,10 @@ def kill(*_arguments: Any) -> None:
 
 
 def test_any_cut_and_any_kill(
-    spark: SparkSession, recorded: DataFrame, told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, recorded: DataFrame, reported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Goal: cut inside of operations, broken off between the tables and before the note, and told again after a rebuild
-    of the history: the same tables."""
+    """Goal: cut inside of operations, broken off between the tables and before the note, and found again after a
+    rebuild of the history: the same tables."""
     job = groupledger.jobs.derive.offset_events
 
     def kill_before_the_last(ledger: Ledger, which: Any, rows: Any) -> None:
@@ -172,14 +172,14 @@ def test_any_cut_and_any_kill(
                 run(spark, tmp_path, update)
                 pytest.fail("nothing was killed")
         run(spark, tmp_path, update)
-    assert_told_alike(tmp_path, told)
+    assert_same_events(tmp_path, reported)
     run(spark, tmp_path, rebuild_history)
     run(spark, tmp_path, update)
-    assert_told_alike(tmp_path, told)
+    assert_same_events(tmp_path, reported)
 
 
 def test_a_pass_opens_only_what_was_added(
-    spark: SparkSession, recorded: DataFrame, told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, recorded: DataFrame, reported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Goal: each file of the table is opened by one pass. Only where a pass waits for the rest of an operation does the
     next one open its files again."""
@@ -197,48 +197,49 @@ def test_a_pass_opens_only_what_was_added(
     for end in (10, cuts(recorded)[0], 10**6):
         append(spark, tmp_path, recorded.where(F.col("kafka_offset").between(begin, end - 1)).coalesce(1))
         begin = end
-        tell(spark, tmp_path)
+        find_events(spark, tmp_path)
     waiting = opened[-2]
     assert sum(opened) == len(open_table(str(tmp_path), COORDINATOR_RECORDS).file_uris()) + waiting
-    assert_told_alike(tmp_path, told)
+    assert_same_events(tmp_path, reported)
 
 
-def test_nothing_new_costs_nothing(spark: SparkSession, told: Path) -> None:
+def test_nothing_new_costs_nothing(spark: SparkSession, reported: Path) -> None:
     """Goal: a pass without new records commits nothing, not even a fence, and reads no table."""
     tables = (OFFSET_EVENTS, COMMITTED_OFFSETS)
-    before = [open_table(str(told), each).version() for each in tables]
-    with open_test_ledger(spark, told) as ledger:
+    before = [open_table(str(reported), each).version() for each in tables]
+    with open_test_ledger(spark, reported) as ledger:
         assert update(replace(ledger, spark=None)) == 0  # type: ignore[arg-type]
-    assert [open_table(str(told), each).version() for each in tables] == before
+    assert [open_table(str(reported), each).version() for each in tables] == before
 
 
-def test_rebuild_behind_retention(spark: SparkSession, recorded: DataFrame, told: Path, tmp_path: Path) -> None:
-    """Goal: an event stays as it was told when the records are gone that it rests on, and so does the offset."""
+def test_rebuild_behind_retention(spark: SparkSession, recorded: DataFrame, reported: Path, tmp_path: Path) -> None:
+    """Goal: an event stays as it was found when the records are gone that it rests on, and so does the offset."""
     middle = cuts(recorded)[0] + 1
     append(spark, tmp_path, recorded.where(F.col("kafka_offset") < middle), "2026-01-04")
     append(spark, tmp_path, recorded.where(F.col("kafka_offset") >= middle), "2026-01-05")
-    tell(spark, tmp_path)
+    find_events(spark, tmp_path)
     old = DeltaTable.forPath(spark, str(tmp_path / COORDINATOR_RECORDS.name))
     old.delete(F.col("ingest_date") == F.lit("2026-01-04"))
     run(spark, tmp_path, rebuild_history)
     run(spark, tmp_path, update)
     columns = [name for name in OFFSET_EVENTS.schema.names if name != "is_carried_over"]
-    found, expected = (table(spark, each, OFFSET_EVENTS) for each in (tmp_path, told))
+    found, expected = (table(spark, each, OFFSET_EVENTS) for each in (tmp_path, reported))
     assert sorted(found.select(columns).collect(), key=str) == sorted(expected.select(columns).collect(), key=str)
     rests_on_old = F.coalesce("commit_kafka_offset", "kafka_offset") < middle
     assert found.where(F.col("is_carried_over") != rests_on_old).isEmpty()
-    assert content(tmp_path, COMMITTED_OFFSETS) == content(told, COMMITTED_OFFSETS)
+    assert content(tmp_path, COMMITTED_OFFSETS) == content(reported, COMMITTED_OFFSETS)
 
 
 def test_thinned_log(spark: SparkSession, recorded: DataFrame, tmp_path: Path) -> None:
-    """Goal: where records may have been removed before they were read, a removal has no cause, and no move is told."""
+    """Goal: where records may have been removed before they were read, a removal has no cause, and no move is
+    reported."""
     append(spark, tmp_path, recorded)
     with open_test_ledger(spark, tmp_path) as ledger:
         source = read_source(ledger.storage, ledger.cluster)
         assert source is not None
         thinned = Reading(from_offset=0, complete_from=10**6, complete_from_ms=2**41)
         write_source(ledger.storage, ledger.cluster, replace(source, readings={0: [thinned]}))
-    tell(spark, tmp_path)
+    find_events(spark, tmp_path)
     events = table(spark, tmp_path, OFFSET_EVENTS)
     assert {tuple(row) for row in events.select("kind", "cause", "offset_before").distinct().collect()} == {
         (Kind.REMOVED, None, None)
@@ -246,11 +247,11 @@ def test_thinned_log(spark: SparkSession, recorded: DataFrame, tmp_path: Path) -
     assert events.count() == len(played.REMOVALS)
 
 
-def test_lost_to_retention(spark: SparkSession, told: Path, tmp_path: Path) -> None:
-    """Goal: a commit that the log's start has passed is told once, in as many passes as it takes, and stays behind a
-    rebuild of the history."""
+def test_lost_to_retention(spark: SparkSession, reported: Path, tmp_path: Path) -> None:
+    """Goal: a commit that the log's start has passed is reported once, in as many passes as it takes, and stays behind
+    a rebuild of the history."""
     warehouse = tmp_path / "copy"
-    copytree(told, warehouse)
+    copytree(reported, warehouse)
     columns = {name: [value] for name, value in LOST.items()}
 
     def sample(ledger: Ledger, minute: int, lost: int) -> None:
@@ -270,14 +271,14 @@ def test_lost_to_retention(spark: SparkSession, told: Path, tmp_path: Path) -> N
         F.unix_millis("happened_at"),
     )
     assert [tuple(row) for row in found.collect()] == [("g", 7, 12, 5, Cause.LOG_START, False, played_at_ms(1))]
-    assert events.count() == table(spark, told, OFFSET_EVENTS).count() + 1
+    assert events.count() == table(spark, reported, OFFSET_EVENTS).count() + 1
 
 
-def test_what_was_meant_is_no_incident(spark: SparkSession, told: Path, tmp_path: Path) -> None:
+def test_what_was_meant_is_no_incident(spark: SparkSession, reported: Path, tmp_path: Path) -> None:
     """Goal: of all that a broker was made to do to offsets, only what went back is an incident: deletions are meant, a
     skip was taken back, and nobody came back to what had expired."""
     warehouse = tmp_path / "copy"
-    copytree(told, warehouse)
+    copytree(reported, warehouse)
     with open_test_ledger(spark, warehouse) as ledger:
         source = read_source(ledger.storage, ledger.cluster)
         assert source is not None

@@ -57,7 +57,7 @@ def stalls(rows: list[Any]) -> list[tuple[Any, ...]]:
     return found
 
 
-def told(ledger: Ledger, stalled_ms: int) -> list[str]:
+def reported(ledger: Ledger, stalled_ms: int) -> list[str]:
     return [happening for happening, *_ in stalls(sampled_transactions(ledger, stalled_ms).collect())]
 
 
@@ -86,9 +86,9 @@ def test_of_no_use(spark: SparkSession, tmp_path: Path) -> None:
     with open_test_ledger(spark, tmp_path) as ledger:
         ledger.create(WATERMARKS)
         sample(ledger, 0, 70)
-        assert told(ledger, 40 * MINUTE_MS) == ["0/100", "2/600"]  # each is the last that its partition shows
-        assert told(ledger, RULES.stalled_transaction_ms) == ["0/100", "1/300", "2/600"]
+        assert reported(ledger, 40 * MINUTE_MS) == ["0/100", "2/600"]  # each is the last that its partition shows
+        assert reported(ledger, RULES.stalled_transaction_ms) == ["0/100", "1/300", "2/600"]
         path = f"_groupledger/{ledger.cluster}/{NAME}.json"
         file = json.loads(ledger.storage.read(path) or "")
         ledger.storage.write(path, json.dumps({**file, "until_ms": file["until_ms"] + 1, "samples": []}))
-        assert told(ledger, RULES.stalled_transaction_ms) == ["0/100", "1/300", "2/600"]
+        assert reported(ledger, RULES.stalled_transaction_ms) == ["0/100", "1/300", "2/600"]

@@ -1,4 +1,5 @@
-"""Goal: situations that people describe in public trackers, as a broker's logs recorded them, are told as they were."""
+"""Goal: situations that people describe in public trackers, as a broker's logs recorded them, are reported as they
+were."""
 
 from __future__ import annotations
 
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-TOLD = Path(__file__).parents[2] / "data" / "told"
+RECORDED = Path(__file__).parents[2] / "data" / "situations"
 
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("told") / "warehouse"
+    return tmp_path_factory.mktemp("ledger") / "warehouse"
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +41,9 @@ def incidents(spark: SparkSession, warehouse: Path) -> dict[str, dict[str, Row]]
     for capture in ("beside_members", "kip848_loop"):
         with open_test_ledger(spark, warehouse, capture.replace("_", "-")) as ledger:
             if capture == "beside_members":
-                sources = LogSources([TOLD / "request.log"], [TOLD / "server.log"])
+                sources = LogSources([RECORDED / "request.log"], [RECORDED / "server.log"])
                 import_logs(ledger, load_settings().logs, sources, stop)
-            ingest_capture(ledger, str(TOLD / capture), stop, recover=False)
+            ingest_capture(ledger, str(RECORDED / capture), stop, recover=False)
             derive(ledger, stop)
             for row in ledger.arrow(INCIDENTS).to_pylist():
                 found.setdefault(row["group_id"], {})[row["kind"]] = row

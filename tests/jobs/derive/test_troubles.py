@@ -171,9 +171,9 @@ def test_nobody_can_be_judged(
     def judged_nobody(action: Callable[[Ledger, threading.Event], object]) -> tuple[set[str], list[str]]:
         said: list[str] = []
         with open_test_ledger(spark, tmp_path) as ledger:
-            told = replace(ledger, say=said.append)
-            action(told, threading.Event())
-        return told.judged_nobody, [line for line in said if "no group could be judged" in line]
+            listening = replace(ledger, say=said.append)
+            action(listening, threading.Event())
+        return listening.judged_nobody, [line for line in said if "no group could be judged" in line]
 
     first, second, last = cut([row for row in rows if row["group_id"].endswith(("-0", "-1"))], 64, 125)
     with monkeypatch.context() as patched:

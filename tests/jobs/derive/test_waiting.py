@@ -1,8 +1,7 @@
 """Goal: what a broker and a monitor recorded of groups whose records wait is found as it was, by topic and samples.
 
-The groups of `tests/data/told/waiting` read as real clients do. Some of them are closed or killed 45 s after they have
-begun, others go on, one waits for the end of a transaction, one has an offset beyond the end of its log.
-"""
+The groups of `tests/data/situations/waiting` read as real clients do. Some of them are closed or killed 45 s after they
+have begun, others go on, one waits for the end of a transaction, one has an offset beyond the end of its log."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
     ByGroup = dict[str, dict[str, Row]]
 
-RECORDED = Path(__file__).parents[2] / "data" / "told" / "waiting"
+RECORDED = Path(__file__).parents[2] / "data" / "situations" / "waiting"
 CLUSTER = "waiting"
 WELL = ("alive", "batch", "eos-lag1", "gone-idle", "never-committed")
 
@@ -59,8 +58,8 @@ def by_group(rows: list[Row]) -> ByGroup:
 
 
 def test_nobody_left(incidents: ByGroup) -> None:
-    """Goal: who stopped its consumers is told and alarms nobody; whose consumers were killed alarms. That a consumer of
-    KIP-848 left is not known from the topic."""
+    """Goal: who stopped its consumers is reported and alarms nobody; whose consumers were killed alarms. That a
+    consumer of KIP-848 left is not known from the topic."""
     stopped, killed = incidents["gone-left"], incidents["gone-killed"]
     assert set(stopped) == {"group_without_members"}
     assert {"group_without_members", "session_expired"} <= set(killed)
@@ -98,15 +97,16 @@ def test_an_offset_beyond_the_end(incidents: ByGroup) -> None:
 
 
 def test_a_new_partition(incidents: ByGroup) -> None:
-    """Goal: a partition with 200 records before a consumer knew of it is told of the group that began after them, and
-    not of the one that began with them."""
+    """Goal: a partition with 200 records before a consumer knew of it is reported of the group that began after them,
+    and not of the one that began with them."""
     row = incidents["grow-latest"]["partition_not_read"]
     assert (row["never_read_max"], row["setting_to_change"]) == (200, "auto.offset.reset")
     assert "grow-earliest" not in incidents
 
 
 def test_the_others_are_well(incidents: ByGroup) -> None:
-    """Goal: nothing is told of those that read, of a job, of a marker as the last record, and of who left nothing."""
+    """Goal: nothing is reported of those that read, of a job, of a marker as the last record, and of who left
+    nothing."""
     assert not [group for group in WELL if group in incidents]
 
 
@@ -129,15 +129,17 @@ def test_what_the_server_log_says_wins(spark: SparkSession, warehouse: Path, inc
         import_logs(ledger, load_settings().logs, LogSources([], [RECORDED / "server.log"]), threading.Event())
         update_incidents(ledger)
         logged = by_group(ledger.arrow(INCIDENTS).to_pylist())
-    told = {name: of_group["group_without_members"] for name, of_group in logged.items() if name.startswith("gone-")}
-    assert {name: row["severity"] for name, row in told.items()} == {
+    reported = {
+        name: of_group["group_without_members"] for name, of_group in logged.items() if name.startswith("gone-")
+    }
+    assert {name: row["severity"] for name, row in reported.items()} == {
         **dict.fromkeys(("gone-left", "gone-left-848"), "info"),
         **dict.fromkeys(("gone-killed", "gone-killed-848"), "warning"),
     }
-    assert "left by themselves" in told["gone-left-848"]["explanation"]
-    assert "a member disappeared without leaving" in told["gone-killed-848"]["explanation"]
+    assert "left by themselves" in reported["gone-left-848"]["explanation"]
+    assert "a member disappeared without leaving" in reported["gone-killed-848"]["explanation"]
     assert logged["gone-killed-848"]["session_expired"]["evidence"] == "observed"
-    assert not any("import the server log" in row["explanation"] for row in told.values())
+    assert not any("import the server log" in row["explanation"] for row in reported.values())
     _, entries, _ = group_timeline(ClusterRows(str(warehouse), CLUSTER), "gone-killed-848", None, None, 100)
     (left,) = [member for entry in entries for member in entry.get("left", ())]
     assert (left["leave_cause"], left["leave_cause_confidence"]) == ("session_expired", 1.0)

@@ -24,7 +24,7 @@ def test_one_line_for_a_kind() -> None:
 
 @pytest.mark.parametrize("name", SERVER_LOGGERS)
 def test_lines_of_libraries(name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """Goal: what a library tells of each of a thousand clients is one line."""
+    """Goal: what a library logs of each of a thousand clients is one line."""
     monkeypatch.setattr(troubles, "EVERY", Troubles())
     listen_to_server()
     for number in range(1_000):

@@ -102,8 +102,8 @@ def imported(
     commit = next(line for line in text.splitlines(keepends=True) if '"OFFSET_COMMIT"' in line)
     busiest.rename(busiest.with_suffix(".log.1"))
     header = '{"requestApiKey":3,"requestApiVersion":12,"correlationId":1}'
-    told = f'{{"requestHeader":{header},"response":{{"topics":[{{"name":"told","topicId":"{TOPIC_ID}"}}]}}}}'
-    metadata = f"[2026-01-05 00:00:00,000] DEBUG Completed request:{told} (kafka.request.logger)\n"
+    reported = f'{{"requestHeader":{header},"response":{{"topics":[{{"name":"named","topicId":"{TOPIC_ID}"}}]}}}}'
+    metadata = f"[2026-01-05 00:00:00,000] DEBUG Completed request:{reported} (kafka.request.logger)\n"
     packed = gzip.compress((text + DAMAGED + TOO_LONG + metadata + by_topic_id(commit)).encode())
     (busiest.parent / f"{busiest.name}.2.gz").write_bytes(packed)
     totals.append(run(spark, warehouse, logs))
@@ -146,9 +146,9 @@ def test_a_table_of_rows_is_deleted(spark: SparkSession, imported: Imported, tmp
 
 
 def test_commits_by_topic_id(spark: SparkSession, imported: Imported) -> None:
-    """Goal: a commit that names its topic by id alone has the name that a Metadata answer told."""
+    """Goal: a commit that names its topic by id alone has the name that a Metadata answer gave."""
     partitions = rows(spark, imported, REQUESTS).select(F.explode("partitions").alias("of")).select("of.*")
-    assert {row[0] for row in partitions.where(F.col("topic_id") == TOPIC_ID).select("topic").collect()} == {"told"}
+    assert {row[0] for row in partitions.where(F.col("topic_id") == TOPIC_ID).select("topic").collect()} == {"named"}
 
 
 def test_requests_are_what_was_refused(spark: SparkSession, imported: Imported, simulated: Simulated) -> None:

@@ -48,7 +48,7 @@ def warehouse(tmp_path: Path) -> Path:
 
 
 def test_once(spark: SparkSession, capture: Path, warehouse: Path) -> None:
-    """Goal: every row arrives, those that can't be decoded too, and coverage reaches the capture's ends. Nobody told
+    """Goal: every row arrives, those that can't be decoded too, and coverage reaches the capture's ends. Nobody said
     what its gaps are; from the second record of a key on nothing was removed, and what was before is not known."""
     totals = ingest(spark, warehouse, capture)
     assert (totals.rows, totals.quarantined) == (3, 1)
@@ -88,7 +88,7 @@ def test_a_later_capture_that_overlaps(spark: SparkSession, capture: Path, wareh
 
 @pytest.mark.parametrize("hours", [23, 25])
 def test_a_later_capture_without_proof(spark: SparkSession, capture: Path, warehouse: Path, hours: int) -> None:
-    """Goal: where nobody tells what a gap is, records may have been removed since the last capture; after more than a
+    """Goal: where nobody knows what a gap is, records may have been removed since the last capture; after more than a
     day tombstones too, so that nothing that was known before is held."""
     ingest(spark, warehouse, capture)
     later = capture.with_name("later")
@@ -188,7 +188,7 @@ def test_the_checkpoint_is_gone(spark: SparkSession, capture: Path, warehouse: P
 
 def test_the_table_is_gone(spark: SparkSession, capture: Path, warehouse: Path) -> None:
     """Goal: with a checkpoint but no table, what was read would be missing for good: refused; --recover reads all that
-    there is again, and `coverage` tells of that. The same holds if the checkpoint was deleted, too."""
+    there is again, and `coverage` shows that. The same holds if the checkpoint was deleted, too."""
     ingest(spark, warehouse, capture)
     known = coverage(warehouse)
     for sentence, others in (("is older than its checkpoint", ()), ("has no rows, and `coverage`", (CHECKPOINT,))):
@@ -258,9 +258,9 @@ def test_the_source_file_is_gone(spark: SparkSession, capture: Path, warehouse: 
     """Goal: nobody can say any more which topic the rows are from: refused; --recover takes the present one's word, and
     knows from `coverage` how completely the log was read."""
     ingest(spark, warehouse, capture)
-    before, told = coverage(warehouse), warehouse / "_groupledger/test/source.json"
+    before, source = coverage(warehouse), warehouse / "_groupledger/test/source.json"
     known = known_from(warehouse)
-    told.unlink()
+    source.unlink()
     refused(spark, warehouse, capture, "which topic they came from is gone")
     assert ingest(spark, warehouse, capture, recover=True).rows == 0
     assert positions(warehouse) == sorted(FIRST)

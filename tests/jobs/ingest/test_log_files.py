@@ -329,16 +329,17 @@ def test_a_link_that_was_put_there_since(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("size", [999, 1_000, 1_001, 5_000, 70_000])
 def test_a_long_line(tmp_path: Path, size: int, *, is_packed: bool) -> None:
-    """Attack: a client makes the broker log a line as long as a disk: its beginning is read, and its length is told."""
+    """Attack: a client makes the broker log a line as long as a disk: its beginning is read, and its length is
+    reported."""
     texts = [entry(1), "x" * (size - 1) + "\n", entry(2)]
     path = log(tmp_path / "server.log", *texts)
     if is_packed:
         path.write_bytes(gzip.compress(path.read_bytes()))
     found = scanned(path)
-    told = [(line.line_number, line.text, line.byte_count, line.is_whole) for line in read(found)]
+    reported = [(line.line_number, line.text, line.byte_count, line.is_whole) for line in read(found)]
     is_whole = size <= LINE_BYTES_MAX
     middle = texts[1][:LINE_BYTES_MAX].rstrip("\n")
-    assert told == [
+    assert reported == [
         (1, texts[0].rstrip(), len(texts[0]), True),
         (2, middle, size, is_whole),
         (3, texts[2].rstrip(), len(texts[2]), True),
@@ -408,7 +409,7 @@ def bomb(path: Path, *texts: str) -> Path:
 
 
 def test_a_gzip_that_unpacks_to_too_much(tmp_path: Path) -> None:
-    """Attack: some kilobytes unpack to a disk full: what is within the limit is imported, and the rest is told."""
+    """Attack: some kilobytes unpack to a disk full: what is within the limit is imported, and the rest is reported."""
     whole = scanned(bomb(tmp_path / "whole.gz", *map(entry, range(1_000))))
     assert (whole.line_count, whole.is_whole) == (1_000, True)
     found = scanned(bomb(tmp_path / "server.log.gz", *map(entry, range(5_000))))

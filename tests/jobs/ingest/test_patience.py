@@ -1,4 +1,4 @@
-"""Goal: a micro-batch waits for brokers that don't answer, within a bound, and is given up when told to stop."""
+"""Goal: a micro-batch waits for brokers that don't answer, within a bound, and is given up when asked to stop."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_brokers_that_answer_late() -> None:
-    """Goal: what comes after some refusals is the answer, and the waiting is told once."""
+    """Goal: what comes after some refusals is the answer, and the waiting is reported once."""
     waiting = Waiting(3)
     assert waiting.answer(threading.Event()) == "answer"
     assert waiting.said == ["waiting to learn what is so: No broker answers."]
@@ -59,8 +59,8 @@ def test_brokers_that_never_answer() -> None:
         Waiting(1_000_000, lease_lasts=3).answer(threading.Event())
 
 
-def test_told_to_stop() -> None:
-    """Goal: who is told to stop while it waits gives the batch up, and does not go on without the answer."""
+def test_asked_to_stop() -> None:
+    """Goal: who is asked to stop while it waits gives the batch up, and does not go on without the answer."""
     waiting, stop = Waiting(1_000_000), threading.Event()
 
     def ask() -> str:

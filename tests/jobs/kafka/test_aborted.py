@@ -32,7 +32,7 @@ def aborted(producer: int, first_offset: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("start", "batches", "told", "expected"),
+    ("start", "batches", "aborted_at", "expected"),
     [
         (3, [of(1, batch(3, 2)), of(1, marker(5))], [aborted(1, 3)], (6, False)),
         (3, [of(1, batch(3, 2)), of(1, marker(5))], [], (3, True)),  # it was committed
@@ -49,9 +49,9 @@ def aborted(producer: int, first_offset: int) -> Any:
     ],
 )
 def test_how_far_nothing_can_be_read(
-    start: int, batches: list[bytes], told: list[Any], expected: tuple[int, bool]
+    start: int, batches: list[bytes], aborted_at: list[Any], expected: tuple[int, bool]
 ) -> None:
-    assert unreadable_until(start, b"".join(batches), told) == expected
+    assert unreadable_until(start, b"".join(batches), aborted_at) == expected
 
 
 class Transactions(Leader):
@@ -59,8 +59,8 @@ class Transactions(Leader):
 
     def FetchRequest(self, request: Any, node: int) -> Any:  # noqa: N802 - the message's own name
         answer = super().FetchRequest(request, node)
-        for told in answer.responses[0].partitions:
-            told.aborted_transactions = [aborted(1, 0)]
+        for of_partition in answer.responses[0].partitions:
+            of_partition.aborted_transactions = [aborted(1, 0)]
         return answer
 
 
@@ -68,19 +68,19 @@ def test_it_goes_on_reading_where_it_stopped() -> None:
     """Goal: each offset is read once, while nothing moves nothing is, and a committed record ends it."""
     leader, found, place = Transactions({0: [of(1, batch(3))]}), AbortedRecords(), TopicPartition("t", 0)
 
-    def told(end: int, committed: int) -> int | None:
+    def stuck_at(end: int, committed: int) -> int | None:
         return found.add_to(sampled((0, end)), {place: committed}, leader, SETTINGS).watermarks[0].markers_at_end
 
-    assert [told(4, 3), told(4, 3)] == [1, 1]
+    assert [stuck_at(4, 3), stuck_at(4, 3)] == [1, 1]
     leader.logs[0] += [of(1, batch(4)), of(1, batch(5))]
-    assert told(6, 3) == 3
-    assert told(6, 5) == 3  # of another group, which stands there
+    assert stuck_at(6, 3) == 3
+    assert stuck_at(6, 5) == 3  # of another group, which stands there
     leader.logs[0] += [batch(6)]
-    assert [told(7, 3), told(7, 3)] == [None, None]
+    assert [stuck_at(7, 3), stuck_at(7, 3)] == [None, None]
     assert leader.asked == [{0: 3}, {0: 4}, {0: 6}]
     leader.logs[0] += [of(1, batch(7))]
-    assert told(8, 7) == 1
-    assert told(8, 8) is None
+    assert stuck_at(8, 7) == 1
+    assert stuck_at(8, 8) is None
 
 
 def test_a_topic_that_may_not_be_read() -> None:

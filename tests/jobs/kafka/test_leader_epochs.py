@@ -1,4 +1,4 @@
-"""Goal: the partitions' leaders are asked for their epochs, and a log that was cut and has grown again is told."""
+"""Goal: the partitions' leaders are asked for their epochs, and a log that was cut and has grown again is reported."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ EPOCHS = {0: 5, 1: 6, 2: 7, 3: 8}
 
 class Leaders:
     """Brokers 1 and 2: partition `p` is led by broker `p % 2 + 1`, its records are of the epoch 5 + p, in the format
-    `magic`, and that epoch ends at 100 * p. A fetch tells one batch, of the first partition asked. `moves` is how often
-    a leader has just moved when it is asked."""
+    `magic`, and that epoch ends at 100 * p. A fetch returns one batch, of the first partition asked. `moves` is how
+    often a leader has just moved when it is asked."""
 
     def __init__(self, *, moves: int = 0, magic: int = 2) -> None:
         self.moves, self.magic = moves, magic
@@ -48,7 +48,7 @@ class Leaders:
 
     def FetchRequest(self, request: Any, node: int) -> Any:  # noqa: N802
         answer = FetchResponse.FetchableTopicResponse
-        told = [
+        reported = [
             answer.PartitionData(
                 partition_index=each.partition,
                 error_code=self._error(),
@@ -56,12 +56,12 @@ class Leaders:
             )
             for number, each in enumerate(request.topics[0].partitions)
         ]
-        assert {each.partition_index % 2 + 1 for each in told} == {node}
-        return FetchResponse(responses=[answer(topic=OFFSETS_TOPIC, partitions=told)])
+        assert {each.partition_index % 2 + 1 for each in reported} == {node}
+        return FetchResponse(responses=[answer(topic=OFFSETS_TOPIC, partitions=reported)])
 
     def OffsetForLeaderEpochRequest(self, request: Any, node: int) -> Any:  # noqa: N802
         answer = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
-        told = [
+        reported = [
             answer.EpochEndOffset(
                 partition=each.partition,
                 error_code=self._error(),
@@ -69,13 +69,13 @@ class Leaders:
             )
             for each in request.topics[0].partitions
         ]
-        assert {each.partition % 2 + 1 for each in told} == {node}
-        return OffsetForLeaderEpochResponse(topics=[answer(topic=OFFSETS_TOPIC, partitions=told)])
+        assert {each.partition % 2 + 1 for each in reported} == {node}
+        return OffsetForLeaderEpochResponse(topics=[answer(topic=OFFSETS_TOPIC, partitions=reported)])
 
 
 def test_the_epochs_of_records() -> None:
-    """Goal: of each partition its leader tells the epoch of the record, though a fetch may tell one at a time, and
-    though a leader has moved; batches of an old format tell none."""
+    """Goal: of each partition its leader has the epoch of the record, though a fetch may return one at a time, and
+    though a leader has moved; batches of an old format have none."""
     assert epochs_at(Leaders(moves=1), SETTINGS, dict.fromkeys(EPOCHS, 40)) == EPOCHS
     assert epochs_at(Leaders(magic=1), SETTINGS, {0: 40}) == {}
     assert epochs_at(Leaders(), SETTINGS, {}) == {}
@@ -84,7 +84,7 @@ def test_the_epochs_of_records() -> None:
 
 
 def test_where_epochs_end() -> None:
-    """Goal: the end of an epoch is told, and nothing of one that the leader does not know."""
+    """Goal: the end of an epoch is returned, and nothing of one that the leader does not know."""
     assert ends_of_epochs(Leaders(), SETTINGS, {**EPOCHS, 3: 99}) == {0: 0, 1: 100, 2: 200}
 
 

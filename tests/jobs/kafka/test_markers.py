@@ -1,4 +1,4 @@
-"""Goal: markers before the end are told from records, and each end is asked about once."""
+"""Goal: markers before the end are distinguished from records, and each end is asked about once."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_markers_before_an_end(batches: list[bytes], end: int, expected: int | N
 
 class Leader:
     """One broker, whose partitions have these batches; what is larger than asked for comes for the first one only.
-    `errors` are told for a partition once."""
+    `errors` are returned for a partition once."""
 
     def __init__(self, logs: dict[int, list[bytes]], errors: dict[int, int] | None = None) -> None:
         self.logs, self.errors, self.asked = logs, errors or {}, list[dict[int, int]]()
@@ -81,7 +81,7 @@ class Leader:
     def FetchRequest(self, request: Any, _node: int) -> Any:  # noqa: N802
         (topic,) = request.topics
         self.asked.append({each.partition: each.fetch_offset for each in topic.partitions})
-        answer, told, room = FetchResponse.FetchableTopicResponse, [], request.max_bytes
+        answer, reported, room = FetchResponse.FetchableTopicResponse, [], request.max_bytes
         for number, each in enumerate(topic.partitions):
             log = [made for made in self.logs[each.partition] if _last_offset(made) >= each.fetch_offset]
             size = max(FETCH_BYTES, len(log[0]) if log and not number else 0)
@@ -89,8 +89,8 @@ class Leader:
             records = records if not log or len(records) >= len(log[0]) else b""
             room -= len(records)
             code = self.errors.pop(each.partition, 0)
-            told.append(answer.PartitionData(partition_index=each.partition, error_code=code, records=records))
-        return FetchResponse(responses=[answer(topic=topic.topic, partitions=told)])
+            reported.append(answer.PartitionData(partition_index=each.partition, error_code=code, records=records))
+        return FetchResponse(responses=[answer(topic=topic.topic, partitions=reported)])
 
 
 def _last_offset(made: bytes) -> int:
@@ -129,7 +129,7 @@ def test_an_end_that_moves_is_not_asked_about() -> None:
     assert (found.watermarks[0].markers_at_end, leader.asked) == (None, [])
 
 
-def test_a_leader_that_does_not_tell() -> None:
+def test_a_leader_that_does_not_say() -> None:
     """Goal: one that has moved is asked again in the next round; one that refuses is not, and markers stay unknown."""
     markers, where = Markers(), resting((0, 4, 5), (1, 4, 5))
     errors = {0: NotLeaderForPartitionError.errno, 1: TopicAuthorizationFailedError.errno}

@@ -225,10 +225,10 @@ def test_a_last_stable_offset_is_never_above_the_high_watermark() -> None:
     answer = cluster.ListOffsetsRequest
 
     def grow(request: Any, node: int | None) -> Any:
-        told = answer(request, node)
+        reported = answer(request, node)
         if request.isolation_level == IsolationLevel.READ_COMMITTED:
-            told.topics[0].partitions[0].offset = 105
-        return told
+            reported.topics[0].partitions[0].offset = 105
+        return reported
 
     cluster.ListOffsetsRequest = grow  # type: ignore[method-assign, assignment]  # one answer differs
     ((found,), _) = sample_watermarks(cluster, SETTINGS, ["a"])

@@ -37,10 +37,10 @@ def tenure(member_id: str, joined_s: float, left_s: float | None = None, cause: 
     return row | {"joined_at": at_us(joined_s), "left_at": left_at, "leave_cause": cause}
 
 
-def samples_of(told: GroupActivity, info: GroupInfo) -> dict[tuple[str, ...], float]:
+def samples_of(activity: GroupActivity, info: GroupInfo) -> dict[tuple[str, ...], float]:
     """Returns what is served of the group, by name and by the values of the other labels."""
     registry = CollectorRegistry()
-    registry.register(RoundMetrics(list(activity_metrics("c", {"g": info}, told))))
+    registry.register(RoundMetrics(list(activity_metrics("c", {"g": info}, activity))))
     found = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         for sample in family.samples:
@@ -56,8 +56,8 @@ def test_an_event_counts_once() -> None:
     rows = [rebalance(1, 1), rebalance(2, 5), rebalance(3, 9, inferred_trigger=None), rebalance(4, -1)]
     members = [tenure("a", -5, 9, "session_expired"), tenure("b", 5)]
     first = Activity(BEGAN_MS).after(events_of(rows, members, []))
-    told = rebalance(2, 5, pause_upper_ms=2_000)
-    second = first.after(events_of([told, *rows[2:]], members, [])).after(events_of([told], [], []))
+    reported = rebalance(2, 5, pause_upper_ms=2_000)
+    second = first.after(events_of([reported, *rows[2:]], members, [])).after(events_of([reported], [], []))
     for found in (first, second):
         assert found.counts[Count.REBALANCES] == {("g", "joined"): 1, ("g", "unknown"): 1}
         assert found.counts[Count.JOINED] == {("g", ""): 1}
@@ -103,8 +103,8 @@ def test_what_is_served() -> None:
     owners = [Owner(owned=True, member_id=member) for member in ("a", "a", "b")]
     holding = holding_of(owners)
     assert holding is not None
-    told = GroupActivity(activity, {"g": 7}, {5: 2}, {"g": holding})
-    found = samples_of(told, GroupInfo(member_count=3, storms=4, kafka_partition=5))
+    reported = GroupActivity(activity, {"g": 7}, {5: 2}, {"g": holding})
+    found = samples_of(reported, GroupInfo(member_count=3, storms=4, kafka_partition=5))
     expected = {
         ("members_joined_total",): 1,
         ("members_left_total", "rebalance_timeout"): 1,
@@ -127,8 +127,8 @@ def test_what_is_served() -> None:
 
 
 def test_elections() -> None:
-    """Goal: each new leader epoch is a move, also of those that no round saw; one that goes back, or that nobody tells,
-    is none."""
+    """Goal: each new leader epoch is a move, also of those that no round saw; one that goes back, or that nobody
+    reports, is none."""
     elections = Elections()
     for epoch in (4, 4, None, 7, 6, 7):
         elections.look([(0, epoch), (1, 2)])

@@ -1,4 +1,4 @@
-"""Goal: several clusters in one process: what goes wrong with one is told and stays its own."""
+"""Goal: several clusters in one process: what goes wrong with one is reported and stays its own."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def no_broker() -> None:
 
 
 def test_one_cluster_that_cannot_go_on(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: the other is watched and served all the same; the one gives its lease back, has no metrics and is told by
-    /readyz, and is watched as soon as it can be."""
+    """Goal: the other is watched and served all the same; the one gives its lease back, has no metrics and is reported
+    by /readyz, and is watched as soon as it can be."""
     monkeypatch.setattr(clusters, "BEGIN_AGAIN_S", 3_600)
     stage.acts["west"] = no_broker
     worker = stage.run("east", "west")

@@ -73,7 +73,7 @@ def parsed(metrics: Iterable[Metric]) -> dict[Sample, float]:
     }
 
 
-def told(samples: Mapping[Sample, float], name: str) -> dict[tuple[str, ...], float]:
+def reported(samples: Mapping[Sample, float], name: str) -> dict[tuple[str, ...], float]:
     """By the labels' values, in the order of their names, but for the cluster."""
     found = {}
     for (metric, labels), value in samples.items():
@@ -105,19 +105,19 @@ def test_names_and_labels() -> None:
     """Goal: the established names and labels, with the numbers of the rows; nothing where nothing is known."""
     info = GroupInfo(rebalances=3, generation=7, member_count=2, idle_since_ms=START_MS - 9_000)
     samples = metrics_of(round_of({"a": 5, "none": None}), a=info)
-    assert told(samples, "lag") == {("", "a", "", "0", "orders"): 5}
-    assert told(samples, "offset") == {("", "a", "", "0", "orders"): 995}
-    assert told(samples, "lag_seconds") == {}  # outside of the window
+    assert reported(samples, "lag") == {("", "a", "", "0", "orders"): 5}
+    assert reported(samples, "offset") == {("", "a", "", "0", "orders"): 995}
+    assert reported(samples, "lag_seconds") == {}  # outside of the window
     expected = {"sum_lag": 5, "max_lag": 5, "rebalances_total": 3, "generation": 7, "members": 2}
     expected |= {"idle_seconds": 9, "last_commit_age_seconds": 3}
     for name, value in expected.items():
-        assert told(samples, name) == {("a",): value}, name
-    assert told(samples, "topic_sum_lag") == {("a", "orders"): 5}
-    assert told(samples, "commit_age_seconds") == {("", "a", "", "0", "orders"): 3}
-    assert told(samples, "partitions_without_lag") == {("a",): 0, ("none",): 1}
-    assert told(samples, "topic_partitions_without_lag") == {("a", "orders"): 0, ("none", "orders"): 1}
-    assert told(samples, "state") == {("a",): 3, ("none",): 3}
-    assert told(samples, "status") == {("a", "ok"): 1, ("none", "no_commit"): 1}
+        assert reported(samples, name) == {("a",): value}, name
+    assert reported(samples, "topic_sum_lag") == {("a", "orders"): 5}
+    assert reported(samples, "commit_age_seconds") == {("", "a", "", "0", "orders"): 3}
+    assert reported(samples, "partitions_without_lag") == {("a",): 0, ("none",): 1}
+    assert reported(samples, "topic_partitions_without_lag") == {("a", "orders"): 0, ("none", "orders"): 1}
+    assert reported(samples, "state") == {("a",): 3, ("none",): 3}
+    assert reported(samples, "status") == {("a", "ok"): 1, ("none", "no_commit"): 1}
     ends = {name: value for (name, _), value in samples.items() if name.startswith("kafka_partition")}
     assert ends == {"kafka_partition_latest_offset": 1_000, "kafka_partition_earliest_offset": 10}
     assert samples["kafka_consumergroup_poll_time_ms", (("cluster_name", "test"),)] == 250
@@ -135,15 +135,15 @@ def test_what_scalers_act_on() -> None:
         )
     ]
     samples = metrics_of([*rows, unknown])
-    assert told(samples, "sum_lag") == {("a",): 75}
-    assert told(samples, "sum_lag_without_stuck") == {("a",): 5}
-    assert told(samples, "partitions_with_lag") == {("a",): 2}
+    assert reported(samples, "sum_lag") == {("a",): 75}
+    assert reported(samples, "sum_lag_without_stuck") == {("a",): 5}
+    assert reported(samples, "partitions_with_lag") == {("a",): 2}
 
 
 def test_hostile_names_stay_one_label() -> None:
     """Goal: what a client calls its group is one label's value, and no line, metric or label of its own."""
     samples = metrics_of(round_of({EVIL: 5}))
-    assert told(samples, "sum_lag") == {(EVIL,): 5}
+    assert reported(samples, "sum_lag") == {(EVIL,): 5}
     assert {name for name, _ in samples} == {name for name, _ in metrics_of(round_of({"plain": 5}))}
 
 
@@ -151,7 +151,7 @@ def test_member_ids_are_never_labels() -> None:
     """Goal: clients only if asked for, members never."""
     with_clients = LIMITS.model_copy(update={"member_labels": "client"})
     rows = round_of({"a": 5})
-    assert told(metrics_of(rows, with_clients), "lag") == {("client", "a", "/10.0.0.1", "0", "orders"): 5}
+    assert reported(metrics_of(rows, with_clients), "lag") == {("client", "a", "/10.0.0.1", "0", "orders"): 5}
     for limits in (LIMITS, with_clients):
         assert "member-1" not in str(list(metrics_of(rows, limits)))
 
@@ -170,8 +170,8 @@ def test_member_ids_are_never_labels() -> None:
 def test_series_are_bounded(limits: dict[str, Any], groups: set[str], partitions: int, left_out: int) -> None:
     """Goal: what the settings bound is bounded, those with the least lag go first, and what is left out is counted."""
     samples = metrics_of(round_of({"a": 1, "b": 2, "c": 3}), LIMITS.model_copy(update=limits))
-    assert {group for (group,) in told(samples, "sum_lag")} == groups
-    assert len(told(samples, "lag")) == partitions
+    assert {group for (group,) in reported(samples, "sum_lag")} == groups
+    assert len(reported(samples, "lag")) == partitions
     assert samples["groupledger_series_left_out", (("cluster_name", "test"),)] == left_out
 
 
@@ -288,8 +288,8 @@ def played(
             count += 1
         read = Round(now_ms, {0: End(count)}, {TopicPartition("t", 0): Watermark(now_ms, 0, end, end)})
         rows = list(lag.round(read, {"g": GroupFacts(state(elapsed_s), {TopicPartition("t", 0): Owner(owned=True)})}))
-        told_now = MonitorReport(now_ms, interval_s=ROUND_S) if report is None else report(elapsed_s)
-        own = monitor_metrics("test", told_now)
+        report_now = MonitorReport(now_ms, interval_s=ROUND_S) if report is None else report(elapsed_s)
+        own = monitor_metrics("test", report_now)
         metrics = [*own, *lag_metrics("test", rows, rollup(rows), {"g": info(elapsed_s)}, LIMITS)]
         series.append((now_ms / 1_000, parsed(metrics)))
     return series
@@ -373,7 +373,7 @@ def test_an_objective_that_burns_fires(late_minutes: range, alerts: dict[str, fl
     assert fired(with_metrics(played(90, healthy), metrics)) == alerts
 
 
-def test_a_receiver_that_is_not_told_fires() -> None:
+def test_a_receiver_that_is_not_reported_fires() -> None:
     """Goal: messages that are not taken, again and again; those that are sent fire nothing."""
 
     def with_messages(outcome: str) -> Series:
@@ -414,8 +414,8 @@ def test_one_of_two_monitors_that_is_gone_fires() -> None:
 
     def beside(gone_s: float, back_s: float) -> Series:
         def metrics(elapsed_s: float) -> Iterable[Metric]:
-            told = MonitorReport(START_MS + round(elapsed_s * 1_000), interval_s=ROUND_S)
-            return () if gone_s <= elapsed_s < back_s else monitor_metrics("other", told)
+            reported = MonitorReport(START_MS + round(elapsed_s * 1_000), interval_s=ROUND_S)
+            return () if gone_s <= elapsed_s < back_s else monitor_metrics("other", reported)
 
         return with_metrics(series, metrics)
 
@@ -430,9 +430,9 @@ def test_a_restart_of_twelve_members(for_each: int, alerts: set[str]) -> None:
     count = 12 * for_each
     rows = [made.rebalance(2 + number, number * 590 // count, member_count=12) for number in range(count)]
     found = incidents(made.facts(rebalances=rows, as_of_ms=made.T + 600_000), made.RULES)
-    told = Counter((row["group_id"], row["kind"], row["severity"]) for row in found if row["is_open"])
+    reported = Counter((row["group_id"], row["kind"], row["severity"]) for row in found if row["is_open"])
     series = played(20, healthy, info=lambda s: GroupInfo(rebalances=min(int(s) * count // 590, count)))
-    shown = with_metrics(series, lambda elapsed_s: incident_metrics("test", told if elapsed_s > 600 else {}, {}))
+    shown = with_metrics(series, lambda elapsed_s: incident_metrics("test", reported if elapsed_s > 600 else {}, {}))
     assert fired(shown).keys() == alerts
 
 
@@ -447,8 +447,8 @@ def test_offsets_about_to_expire_fires() -> None:
     assert fired(played(5, healthy, info=lambda _: young)) == {}
 
     def expiring_in(seconds: float) -> Series:
-        told = GroupActivity(Activity(START_MS), offsets_expire_s={"g": seconds})
-        return with_metrics(idle, lambda _: activity_metrics("test", {"g": old}, told))
+        reported = GroupActivity(Activity(START_MS), offsets_expire_s={"g": seconds})
+        return with_metrics(idle, lambda _: activity_metrics("test", {"g": old}, reported))
 
     assert list(fired(expiring_in(2 * 86_400 - 1))) == ["ConsumerGroupOffsetsExpire"]
     assert fired(expiring_in(2 * 86_400 + 1)) == {}

@@ -44,14 +44,14 @@ def followed(live: LiveObjectives, minutes: range, seconds: float | None, *group
 def test_an_outage_burns_and_is_over() -> None:
     live = LiveObjectives(SETTINGS)
     followed(live, range(120), 1.0, "pay", "other")
-    assert [(name, told.burning) for _, name, told in live.standings()] == [("pay", Burning.NO)]
+    assert [(name, reported.burning) for _, name, reported in live.standings()] == [("pay", Burning.NO)]
     followed(live, range(120, 130), 90.0)
     followed(live, range(130, 131), 1.0)
-    ((_, _, told),) = live.standings()
-    assert (told.minutes_on_time, told.minutes_late, told.burning) == (120, 10, Burning.FAST)
+    ((_, _, reported),) = live.standings()
+    assert (reported.minutes_on_time, reported.minutes_late, reported.burning) == (120, 10, Burning.FAST)
     followed(live, range(131, 160), 1.0)
-    ((_, _, told),) = live.standings()
-    assert told.burning == Burning.NO
+    ((_, _, reported),) = live.standings()
+    assert reported.burning == Burning.NO
 
 
 def test_a_monitor_that_is_blind_claims_nothing() -> None:
@@ -59,8 +59,8 @@ def test_a_monitor_that_is_blind_claims_nothing() -> None:
     live = LiveObjectives(SETTINGS)
     followed(live, range(120), 1.0)
     live.close_before(BEGAN_MS + 180 * MINUTE_MS)
-    ((_, _, told),) = live.standings()
-    assert (told.minutes_on_time, told.burn_rates["1h"], told.burning) == (120, None, Burning.UNKNOWN)
+    ((_, _, reported),) = live.standings()
+    assert (reported.minutes_on_time, reported.burn_rates["1h"], reported.burning) == (120, None, Burning.UNKNOWN)
     live.close_before(BEGAN_MS + (120 + 3 * 1_440) * MINUTE_MS)
     assert [*live.standings()] == []
 
@@ -89,9 +89,12 @@ def test_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert [*before.standings()] == [*after.standings()]
     monkeypatch.undo()
     write(tmp_path, "lag", *(table_row(row(minute, "pay", 1.0)) for minute in range(301, 400)))
-    _, (told,) = objectives(ClusterRows(str(tmp_path), CLUSTER), SETTINGS, ["pay"])
-    ((_, _, live_told),) = after.standings()
-    assert (told["minutes_on_time"], told["minutes_late"]) == (live_told.minutes_on_time, live_told.minutes_late)
+    _, (reported,) = objectives(ClusterRows(str(tmp_path), CLUSTER), SETTINGS, ["pay"])
+    ((_, _, of_monitor),) = after.standings()
+    assert (reported["minutes_on_time"], reported["minutes_late"]) == (
+        of_monitor.minutes_on_time,
+        of_monitor.minutes_late,
+    )
 
 
 def refuse(*_arguments: object, **_others: object) -> None:

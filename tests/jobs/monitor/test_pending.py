@@ -1,4 +1,5 @@
-"""Goal: while the ingest is behind, rounds wait for their commits, and what is told of a round is told whole or not."""
+"""Goal: while the ingest is behind, rounds wait for their commits, and what is published of a round is published whole
+or not."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ def round_(number: int, *ends: int) -> SampledRound:
     return SampledRound(AT_MS + number * INTERVAL_MS, tuple(rows), (), {}, {})
 
 
-def test_a_round_is_told_as_soon_as_its_commits_are_read() -> None:
+def test_a_round_is_reported_as_soon_as_its_commits_are_read() -> None:
     pending = PendingRounds(AGE_MAX_MS)
     pending.add(round_(0, 10, 5))
     assert pending.take({0: 9, 1: 5}, AT_MS) is None
@@ -27,10 +28,10 @@ def test_a_round_is_told_as_soon_as_its_commits_are_read() -> None:
 
 
 def test_batches_that_take_longer_than_the_interval() -> None:
-    """Goal: each round sees an end that the batch under way does not reach; what was passed is told all the same, the
-    newest of several, and it goes on with every batch."""
+    """Goal: each round sees an end that the batch under way does not reach; what was passed is published all the same,
+    the newest of several, and it goes on with every batch."""
     pending = PendingRounds(2 * AGE_MAX_MS)
-    told = []
+    reported = []
     for number in range(20):
         now_ms = AT_MS + number * INTERVAL_MS + 10_000
         pending.add(round_(number, 100 * number))
@@ -39,13 +40,13 @@ def test_batches_that_take_longer_than_the_interval() -> None:
         if ready is not None:
             assert {*ready.passed} == {0}
             assert now_ms - ready.sampled.sampled_at_ms <= 2 * AGE_MAX_MS
-            told.append((ready.sampled.sampled_at_ms - AT_MS) // INTERVAL_MS)
-    assert told == [0, 3, 6, 9, 12, 15]
+            reported.append((ready.sampled.sampled_at_ms - AT_MS) // INTERVAL_MS)
+    assert reported == [0, 3, 6, 9, 12, 15]
 
 
 def test_a_round_that_has_waited_for_too_long() -> None:
-    """Goal: the newest round is told without the partition of the log that is not read, and says which it has; nothing
-    is told of an earlier round any more."""
+    """Goal: the newest round is published without the partition of the log that is not read, and says which it has;
+    nothing is published of an earlier round any more."""
     pending = PendingRounds(AGE_MAX_MS)
     for number in range(5):
         pending.add(round_(number, 100 * number, 5))

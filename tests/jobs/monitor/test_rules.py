@@ -127,8 +127,8 @@ def test_health(state: Vitals, sentence: str | None) -> None:
 
 
 def test_how_far_the_commits_are_behind() -> None:
-    """Goal: what waits is told in seconds, too; commits that are too old are a reason by themselves, since the lag is
-    unknown then, even if nothing is known to wait."""
+    """Goal: what waits is published in seconds, too; commits that are too old are a reason by themselves, since the lag
+    is unknown then, even if nothing is known to wait."""
     late = Vitals(is_ingesting=True, round_age_ms=5_000, lag_offsets=7, stalled_ms={}, commits_known_ms=15_000)
     found = troubles(late, now_ms=105_000, interval_s=5, stalled_after_s=60, lag_age_max_ms=60_000)
     assert [sentence.partition(":")[0] for sentence in found] == [
@@ -186,9 +186,9 @@ def get(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int,
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
-    body, told = answer.read(), {name.lower(): value for name, value in answer.getheaders()}
+    body, reported = answer.read(), {name.lower(): value for name, value in answer.getheaders()}
     connection.close()
-    return answer.status, (gzip.decompress(body) if "content-encoding" in told else body).decode(), told
+    return answer.status, (gzip.decompress(body) if "content-encoding" in reported else body).decode(), reported
 
 
 def test_what_is_served() -> None:
@@ -213,16 +213,16 @@ def test_how_it_is_served() -> None:
     with serve("127.0.0.1", 0, exposition.answer, {}) as port:
         for value in (1.0, 2.0):
             exposition.publish("c", [family(Counter, "rounds", "Rounds.", (), [((), value)])])
-            _, plain, told = get(port, "/metrics")
+            _, plain, reported = get(port, "/metrics")
             assert f"rounds_total {value}\n" in plain
-            assert told["content-type"].startswith("text/plain")
-            _, packed, told = get(port, "/metrics", Accept_Encoding="gzip")
-            assert (packed, told["content-encoding"]) == (plain, "gzip")
-            _, opened, told = get(port, "/metrics", Accept="application/openmetrics-text; version=99; q=0.5, */*")
+            assert reported["content-type"].startswith("text/plain")
+            _, packed, reported = get(port, "/metrics", Accept_Encoding="gzip")
+            assert (packed, reported["content-encoding"]) == (plain, "gzip")
+            _, opened, reported = get(port, "/metrics", Accept="application/openmetrics-text; version=99; q=0.5, */*")
             assert opened.endswith(f"rounds_total {value}\n# EOF\n")
-            assert told["content-type"].startswith("application/openmetrics-text; version=1.0.0")
-            status, nothing, told = get(port, "/metrics", "HEAD")
-            assert (status, nothing, told["content-length"]) == (200, "", str(len(plain)))
+            assert reported["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+            status, nothing, reported = get(port, "/metrics", "HEAD")
+            assert (status, nothing, reported["content-length"]) == (200, "", str(len(plain)))
 
 
 def test_a_crowd_keeps_no_scrape_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_a_crowd_keeps_no_scrape_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_health_waits_for_no_scrape() -> None:
-    """Goal: while scrapes take for ever, it is told whether the monitor lives."""
+    """Goal: while scrapes take for ever, it is answered whether the monitor lives."""
     go_on = threading.Event()
 
     def slow(_: str) -> tuple[str, bytes]:
@@ -304,7 +304,7 @@ def test_a_port_that_is_taken() -> None:
 
 
 def test_a_worker_that_fails_is_heard() -> None:
-    """Goal: the failure is raised where it is watched, once the others have been told to stop."""
+    """Goal: the failure is raised where it is watched, once the others have been asked to stop."""
     stop = threading.Event()
 
     def fail() -> None:
@@ -354,7 +354,7 @@ class Waiting:
 
 def test_the_checkpoint_is_looked_at_ever_more_seldom() -> None:
     """Goal: a round that waits for the ingest reads some files of the checkpoint a few times and not twenty times a
-    second, and is late by at most half of what it has waited; it ends with the limit, and when it is told to stop."""
+    second, and is late by at most half of what it has waited; it ends with the limit, and when it is asked to stop."""
     prompt, slow, late = Waiting(0), Waiting(4), Waiting(1_000)
     assert (prompt.left(5), prompt.looks, prompt.now_s) == ({}, 1, 0)
     assert slow.left(5) == {}

@@ -145,12 +145,12 @@ def wrong(row: LagRow) -> bool:
 def test_batches_that_take_longer_than_the_interval(batch_s: int) -> None:
     """Goal: the lag goes on with every batch, and each number is one that was so at the round of the row."""
     with played(batch_s) as monitor:
-        told = [shown["busy"] for shown in monitor.run(900) if "busy" in shown]
-        assert not any(map(wrong, told))
-        assert {row.lag for row in told[3:]} == {LAG}
+        reported = [shown["busy"] for shown in monitor.run(900) if "busy" in shown]
+        assert not any(map(wrong, reported))
+        assert {row.lag for row in reported[3:]} == {LAG}
         now_ms = int(monitor.world.now_s * 1_000)
-        assert now_ms - told[-1].sampled_at_ms <= 2 * (batch_s + INTERVAL_S) * 1_000
-        assert len({row.committed_offset for row in told}) > 900 / (batch_s + 2 * INTERVAL_S)
+        assert now_ms - reported[-1].sampled_at_ms <= 2 * (batch_s + INTERVAL_S) * 1_000
+        assert len({row.committed_offset for row in reported}) > 900 / (batch_s + 2 * INTERVAL_S)
 
 
 def test_batches_that_take_minutes() -> None:

@@ -1,4 +1,4 @@
-"""Goal: each receiver is told of what it asked for, once when it begins and once when it is over."""
+"""Goal: each receiver gets the messages that it asked for, once when it begins and once when it is over."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ OLD = replace(EPISODE, last_seen_ms=SINCE_MS - 1)
 ALL = ReceiverFilter(severity="error", kinds=(), teams=(), groups=frozenset({"pay-eu", "other"}))
 
 
-def told_of(
-    *episodes: Episode, told: dict[str, Notified] | None = None, wanted: ReceiverFilter = ALL
+def events_of(
+    *episodes: Episode, reported: dict[str, Notified] | None = None, wanted: ReceiverFilter = ALL
 ) -> tuple[list[str], dict[str, Notified]]:
     """Returns the events of one look, and what is known after it."""
-    known = dict(told or {})
+    known = dict(reported or {})
     events: list[str] = []
     for message in messages(episodes, known, wanted, SINCE_MS):
         events.append(message.event)
@@ -51,52 +51,52 @@ def told_of(
     return events, known
 
 
-def test_an_episode_is_told_once_and_ends_once() -> None:
-    """Goal: found, going on, over, and over still are told as two messages."""
-    events, told = told_of(EPISODE)
+def test_an_episode_is_reported_once_and_ends_once() -> None:
+    """Goal: found, going on, over, and over still are sent as two messages."""
+    events, reported = events_of(EPISODE)
     assert events == ["fired"]
     for episode, expected in ((EPISODE, []), (OVER, ["resolved"]), (OVER, []), (OVER, [])):
-        events, told = told_of(episode, told=told)
+        events, reported = events_of(episode, reported=reported)
         assert events == expected
 
 
 def test_what_is_over_when_it_is_found() -> None:
-    """Goal: an hourly pipeline tells of what has come and gone meanwhile, with its end; a second one says nothing."""
-    events, told = told_of(OVER)
+    """Goal: an hourly pipeline sends what has come and gone meanwhile, with its end; a second one says nothing."""
+    events, reported = events_of(OVER)
     assert events == ["fired", "resolved"]
-    assert told_of(OVER, told=told) == ([], told)
+    assert events_of(OVER, reported=reported) == ([], reported)
 
 
 def test_an_old_episode_is_history() -> None:
-    """Goal: nobody is told of what a first run brings to light, but who was told of it hears of its end."""
-    assert told_of(OLD) == ([], {})
-    assert told_of(replace(OLD, is_open=False), told={"e1": Notified(0)})[0] == ["resolved"]
+    """Goal: nobody gets a message about what a first run brings to light, but who got one hears of its end."""
+    assert events_of(OLD) == ([], {})
+    assert events_of(replace(OLD, is_open=False), reported={"e1": Notified(0)})[0] == ["resolved"]
 
 
 def test_an_episode_that_is_seen_again() -> None:
-    """Goal: what was over and goes on is told again, under the same id."""
-    told = {"e1": Notified(SINCE_MS, is_over=True)}
-    assert told_of(EPISODE, told=told)[0] == ["fired"]
+    """Goal: what was over and goes on is sent again, under the same id."""
+    reported = {"e1": Notified(SINCE_MS, is_over=True)}
+    assert events_of(EPISODE, reported=reported)[0] == ["fired"]
 
 
 def test_an_episode_that_a_log_refutes() -> None:
     """Goal: what the table has no longer is taken back, once."""
-    events, told = told_of(told={"e1": Notified(NOW_MS)})
+    events, reported = events_of(reported={"e1": Notified(NOW_MS)})
     assert events == ["resolved"]
-    assert told_of(told=told)[0] == []
+    assert events_of(reported=reported)[0] == []
 
 
 def test_a_receiver_that_forgets() -> None:
-    """Goal: it is told at each look as long as the episode is open."""
+    """Goal: it is sent at each look as long as the episode is open."""
     forgets = replace(ALL, forgets=True)
-    events, told = told_of(EPISODE, wanted=forgets)
+    events, reported = events_of(EPISODE, wanted=forgets)
     assert events == ["fired"]
-    assert told_of(EPISODE, told=told, wanted=forgets)[0] == ["repeated"]
-    assert told_of(OVER, told=told, wanted=forgets)[0] == ["resolved"]
+    assert events_of(EPISODE, reported=reported, wanted=forgets)[0] == ["repeated"]
+    assert events_of(OVER, reported=reported, wanted=forgets)[0] == ["resolved"]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "is_told"),
+    ("wanted", "is_reported"),
     [
         ({"severity": "info"}, True),
         ({"kinds": ("illegal_generation",)}, True),
@@ -106,32 +106,32 @@ def test_a_receiver_that_forgets() -> None:
         ({"groups": frozenset({"other"})}, False),
     ],
 )
-def test_what_a_receiver_asks_for(wanted: dict[str, Any], is_told: bool) -> None:
+def test_what_a_receiver_asks_for(wanted: dict[str, Any], is_reported: bool) -> None:
     """Goal: severity, kinds, teams and names of groups decide, each by itself."""
-    assert bool(told_of(EPISODE, wanted=replace(ALL, **wanted))[0]) == is_told
+    assert bool(events_of(EPISODE, wanted=replace(ALL, **wanted))[0]) == is_reported
 
 
 def test_a_warning_is_no_error() -> None:
-    """Goal: a receiver of errors is not told of a warning, and one of a whole partition of the log passes any name."""
-    assert told_of(replace(EPISODE, severity="warning"))[0] == []
-    assert told_of(replace(EPISODE, group_id=None), wanted=replace(ALL, groups=frozenset()))[0] == ["fired"]
+    """Goal: a receiver of errors gets no warning, and one of a whole partition of the log passes any name."""
+    assert events_of(replace(EPISODE, severity="warning"))[0] == []
+    assert events_of(replace(EPISODE, group_id=None), wanted=replace(ALL, groups=frozenset()))[0] == ["fired"]
 
 
 def test_what_is_kept() -> None:
-    """Goal: what was told is kept while it is not over, or recent enough to be told again."""
-    told = {
+    """Goal: what was sent is kept while it is not over, or recent enough to be sent again."""
+    reported = {
         "open": Notified(0),
         "recent": Notified(SINCE_MS, is_over=True),
         "old": Notified(SINCE_MS - SET_BACK_MS - 1, is_over=True),
     }
-    assert still_needed(told, SINCE_MS).keys() == {"open", "recent"}
+    assert still_needed(reported, SINCE_MS).keys() == {"open", "recent"}
 
 
 @pytest.mark.parametrize("set_ms", [60 * MINUTE_MS, -60 * MINUTE_MS, 1_440 * MINUTE_MS, -1_440 * MINUTE_MS])
 def test_a_clock_that_is_set(set_ms: int) -> None:
     """Attack: the host's clock jumps by an hour or a day while an episode of another group begins, and is set right
-    again. What was told and is over is not told again."""
-    told: dict[str, Notified] = {}
+    again. What was sent and is over is not sent again."""
+    reported: dict[str, Notified] = {}
     events: list[tuple[str, str]] = []
     other = replace(EPISODE, episode_id="e2")
     for since_ms, episodes in (
@@ -139,9 +139,9 @@ def test_a_clock_that_is_set(set_ms: int) -> None:
         (SINCE_MS + set_ms, [OVER, replace(other, last_seen_ms=other.last_seen_ms + max(set_ms, 0))]),
         (SINCE_MS, [OVER, other]),
     ):
-        for message in messages(episodes, dict(told), ALL, since_ms):
+        for message in messages(episodes, dict(reported), ALL, since_ms):
             events.append((message.episode_id, message.event))
-            told = still_needed(after(told, message), since_ms)
+            reported = still_needed(after(reported, message), since_ms)
     assert events == [("e1", "fired"), ("e1", "resolved"), ("e2", "fired")]
 
 

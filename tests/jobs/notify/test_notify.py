@@ -1,4 +1,4 @@
-"""Goal: a web server that receives is told of incidents of a table: in its own form, each once, through kills and
+"""Goal: a web server that receives gets the incidents of a table: in its own form, each once, through kills and
 refusals, and without secrets in what is said."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def incident(episode: str, group: str = "pay-eu", severity: str = "error", **oth
 
 
 class Ours:
-    """A warehouse with incidents, and who tells of them; what is said is kept."""
+    """A warehouse with incidents, and who sends them; what is said is kept."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -123,7 +123,7 @@ def test_a_night(ours: Ours, web: Receiving) -> None:
 
 def test_what_the_settings_exclude(ours: Ours, web: Receiving) -> None:
     """Goal: nobody hears of a group that is left out, nor of an incident that is about a topic left out alone; what is
-    left out after it was told is over."""
+    left out after it was sent is over."""
     receivers = {"chat": {"kind": "json", "url": web.url}}
     of_topic = {"topic": "orders-retry", "partition": 0, "refused_offset": None, "last_accepted_offset": None}
     units = [{**of_topic, "owner_member_id": None, "owner_client_id": None}]
@@ -159,7 +159,7 @@ def test_killed_between_message_and_note(ours: Ours, web: Receiving, monkeypatch
 
 
 def test_the_forms(ours: Ours, web: Receiving, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: each kind of receiver is told in its form, with sentence, setting and link; a client's name is harmless in
+    """Goal: each kind of receiver gets its form, with sentence, setting and link; a client's name is harmless in
     each."""
     monkeypatch.setenv("KEY", "secret-key")
     key = {"env": "KEY"}
@@ -172,26 +172,26 @@ def test_the_forms(ours: Ours, web: Receiving, monkeypatch: pytest.MonkeyPatch) 
     ours.write(incident("e1", EVIL))
     notifier = ours.notifier(receivers, link="https://ledger.example/")
     assert notifier.look(NOW_MS) == 4
-    told = {path: (headers, body) for path, headers, body in web.came}
+    reported = {path: (headers, body) for path, headers, body in web.came}
     page = (
         "https://ledger.example/clusters/east/groups/pay%20%3C%21channel%3E%20%26%20%1B%5B2J%E2%80%AE%2Ax%2A"
         "?at=2026-01-01T02%3A55%3A00.000Z"
     )
-    assert told["/chat"][1]["text"] == (
+    assert reported["/chat"][1]["text"] == (
         "```\nERROR: pay &lt;!channel&gt; &amp; \\x1b[2J\\u202e*x* (pay) on east: A member of pay &lt;!channel&gt;"
         f" &amp; \\x1b[2J\\u202e*x* was refused. Change: max.poll.interval.ms.\n```\n<{page}|Open>"
     )
-    pager = told["/pager"][1]
+    pager = reported["/pager"][1]
     assert (pager["routing_key"], pager["dedup_key"], pager["event_action"]) == ("secret-key", "e1", "trigger")
     assert pager["payload"]["severity"] == "error"
     assert pager["links"][0]["href"] == page
-    headers, (alert,) = told["/api/v2/alerts"]
+    headers, (alert,) = reported["/api/v2/alerts"]
     assert headers["Authorization"] == "secret-key"
     assert alert["labels"]["group"] == EVIL
     assert alert["startsAt"] == "2026-01-01T02:55:00.000Z"
     assert "endsAt" not in alert  # its own clock decides
     assert alert["generatorURL"] == page
-    plain = told["/plain"][1]
+    plain = reported["/plain"][1]
     assert (plain["event"], plain["group_id"], plain["team"], plain["link"]) == ("fired", EVIL, "pay", page)
     web.came.clear()
     ours.write(incident("e1", EVIL, is_open=False))
@@ -259,7 +259,7 @@ def test_a_body_that_drips() -> None:
 
 
 def test_a_receiver_that_drips_holds_up_no_other(ours: Ours, web: Receiving) -> None:
-    """Goal: while one receiver's exchange is under way, others are told in this look and in later ones."""
+    """Goal: while one receiver's exchange is under way, others get their messages in this look and in later ones."""
     ours.write(incident("e1"))
     with dripping(*DRIPS["error"]) as (url, _):
         receivers = {"slow": {"kind": "json", "url": url}, "chat": {"kind": "json", "url": web.url}}
@@ -276,10 +276,10 @@ def test_a_receiver_that_drips_holds_up_no_other(ours: Ours, web: Receiving) -> 
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
-def test_what_can_not_be_noted_is_not_told(
+def test_what_can_not_be_noted_is_not_reported(
     ours: Ours, web: Receiving, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Goal: without room, inodes or a working disk for the note nobody is told anything: each start would tell it
+    """Goal: without room, inodes or a working disk for the note nothing is sent: each start would send it
     again."""
 
     def write(*_: object) -> None:
@@ -315,7 +315,7 @@ def test_a_receiver_that_is_away(ours: Ours, web: Receiving) -> None:
     assert "secret" not in "".join(ours.said)
 
 
-def test_only_the_writer_tells(ours: Ours, web: Receiving) -> None:
+def test_only_the_writer_sends(ours: Ours, web: Receiving) -> None:
     """Goal: who has lost the lease sends nothing any more."""
     ours.write(incident("e1"))
     ours.is_lost = True
@@ -324,8 +324,8 @@ def test_only_the_writer_tells(ours: Ours, web: Receiving) -> None:
     assert web.came == []
 
 
-def test_told_to_stop(ours: Ours, web: Receiving) -> None:
-    """Goal: who is told to stop sends nothing more, however many wait; whoever comes next sends it."""
+def test_asked_to_stop(ours: Ours, web: Receiving) -> None:
+    """Goal: who is asked to stop sends nothing more, however many wait; whoever comes next sends it."""
     ours.write(incident("e1"), incident("e2"))
     receivers = {"chat": {"kind": "json", "url": web.url}}
     stopped = ours.notifier(receivers)
@@ -334,7 +334,7 @@ def test_told_to_stop(ours: Ours, web: Receiving) -> None:
     assert ours.notifier(receivers).look(NOW_MS) == 2
 
 
-def test_nothing_to_tell(ours: Ours, web: Receiving) -> None:
+def test_nothing_to_send(ours: Ours, web: Receiving) -> None:
     """Goal: without a table, without rows and without anything recent, nobody hears anything."""
     notifier = ours.notifier({"chat": {"kind": "json", "url": web.url}})
     assert notifier.look(NOW_MS) == 0
@@ -344,8 +344,8 @@ def test_nothing_to_tell(ours: Ours, web: Receiving) -> None:
     assert web.came == []
 
 
-def test_what_was_told_is_damaged(ours: Ours, web: Receiving) -> None:
-    """Goal: a damaged file is named with its remedy, and nothing is told twice by mistake."""
+def test_what_was_sent_is_damaged(ours: Ours, web: Receiving) -> None:
+    """Goal: a damaged file is named with its remedy, and nothing is sent twice by mistake."""
     ours.write(incident("e1"))
     (ours.folder / "_groupledger" / "east").mkdir(parents=True)
     (ours.folder / "_groupledger" / "east" / "notified.json").write_text("{")
@@ -365,7 +365,7 @@ def test_what_was_told_is_damaged(ours: Ours, web: Receiving) -> None:
     ],
 )
 def test_settings_that_are_wrong(ours: Ours, receiver: dict[str, Any], sentence: str) -> None:
-    """Goal: a receiver that can't be told is refused where the settings are read."""
+    """Goal: a receiver that can't be reached is refused where the settings are read."""
     with pytest.raises(InputError, match=sentence):
         ours.notifier({"chat": receiver})
 
@@ -381,7 +381,7 @@ def test_a_secret_address_that_is_none(ours: Ours, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_command(ours: Ours, web: Receiving) -> None:
-    """Goal: `notify --test` sends each receiver a message and its end, and names the one that was not told."""
+    """Goal: `notify --test` sends each receiver a message and its end, and names the one that got nothing."""
     conf = ours.folder / "settings.yaml"
     conf.write_text(json.dumps({"notify": {"receivers": {"chat": {"kind": "slack", "url": web.url}}}}))
     found = CliRunner().invoke(main, ["notify", "--test", "--conf", str(conf)])

@@ -1,4 +1,4 @@
-"""Goal: the collector rests while it is told to, and goes on afterwards, whatever happened and however many asked."""
+"""Goal: the collector rests while it is asked to, and goes on afterwards, whatever happened and however many asked."""
 
 from __future__ import annotations
 

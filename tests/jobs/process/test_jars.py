@@ -67,7 +67,7 @@ def test_what_was_tested_is_let_in_once(repository: Repository, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("served", "told"),
+    ("served", "message"),
     [
         ({**TESTED, "kafka-1.jar": b"kafkA"}, "kafka-1.jar is not the one that was tested"),
         ({"delta-1.jar": b"delta"}, "kafka-1.jar is missing"),
@@ -75,12 +75,14 @@ def test_what_was_tested_is_let_in_once(repository: Repository, tmp_path: Path) 
         ({"delta-1.jar": b"Delta"}, "delta-1.jar is not the one that was tested; 1 more"),
     ],
 )
-def test_what_a_repository_serves(repository: Repository, tmp_path: Path, served: dict[str, bytes], told: str) -> None:
+def test_what_a_repository_serves(
+    repository: Repository, tmp_path: Path, served: dict[str, bytes], message: str
+) -> None:
     """Goal: a JAR with one byte changed, one that lacks and one too many are refused, and none is left to be used."""
     repository.contents = served
     with pytest.raises(OutsideError) as raised:
         set_up(tmp_path / "jars", quiet)
-    assert f"not those of conf/ivy/spark.sha256 ({told})" in str(raised.value)
+    assert f"not those of conf/ivy/spark.sha256 ({message})" in str(raised.value)
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "jars" / SPARK).exists()
 

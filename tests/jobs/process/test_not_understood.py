@@ -1,4 +1,4 @@
-"""Goal: a table that another engine or a newer release has changed is never called damaged, and nobody is told to do
+"""Goal: a table that another engine or a newer release has changed is never called damaged, and nobody is advised to do
 without it."""
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def of_type(kind: str) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-def told(warehouse: Path, read: Callable[[], object]) -> str:
+def reported(warehouse: Path, read: Callable[[], object]) -> str:
     """Returns the sentence of a table that can't be read, which says that it may be healthy and destroys nothing."""
     with pytest.raises((OutsideError, DeltaError)) as raised:
         read()
@@ -94,8 +94,8 @@ def test_features(warehouse: Path, actions: list[dict[str, Any]], has: str) -> N
     """Goal: a newer reader version, and each feature that readers of files don't know, has its name in the sentence,
     for jobs and for questions."""
     commit(warehouse, *actions)
-    assert has in told(warehouse, lambda: open_table(str(warehouse), INCIDENTS))
-    assert has in told(warehouse, lambda: Snapshots(str(warehouse)).rows(INCIDENTS.name))
+    assert has in reported(warehouse, lambda: open_table(str(warehouse), INCIDENTS))
+    assert has in reported(warehouse, lambda: Snapshots(str(warehouse)).rows(INCIDENTS.name))
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def test_features(warehouse: Path, actions: list[dict[str, Any]], has: str) -> N
     ],
 )
 def test_columns(warehouse: Path, change: Callable[[dict[str, Any]], None], has: str) -> None:
-    """Goal: a column type that came after this release, and mapped columns, are told as what they are."""
+    """Goal: a column type that came after this release, and mapped columns, are reported as what they are."""
     commit(warehouse, metadata(warehouse, change))
-    assert has in told(warehouse, lambda: open_table(str(warehouse), INCIDENTS))
-    assert has in told(warehouse, lambda: Snapshots(str(warehouse)).rows(INCIDENTS.name))
+    assert has in reported(warehouse, lambda: open_table(str(warehouse), INCIDENTS))
+    assert has in reported(warehouse, lambda: Snapshots(str(warehouse)).rows(INCIDENTS.name))
 
 
 def test_a_checkpoint_of_another_form(warehouse: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_checkpoint_of_another_form(warehouse: Path) -> None:
         read()
     assert "is damaged" in str(explain(raised.value))
     (log / f"{0:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json").write_text('{"futureCheckpoint": {}}\n')
-    assert "a checkpoint of another form," in told(warehouse, read)
+    assert "a checkpoint of another form," in reported(warehouse, read)
 
 
 @pytest.mark.parametrize(("feature", "has"), [("futureThing", "futureThing"), ("rowTracking", "RowTracking")])

@@ -1,4 +1,4 @@
-"""Goal: an S3 store that the environment tells delta-rs of is told to Hadoop, too."""
+"""Goal: an S3 store that the environment names to delta-rs is passed to Hadoop, too."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ ENDPOINT, IN_PATH, REGION = (
         ),
     ],
 )
-def test_what_hadoop_is_told(environment: dict[str, str], settings: dict[str, str]) -> None:
+def test_what_hadoop_is_reported(environment: dict[str, str], settings: dict[str, str]) -> None:
     """Goal: endpoint and region by any of their names, and a bucket in the path unless it is wanted in the host."""
     assert s3_settings(environment) == settings

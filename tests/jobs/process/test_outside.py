@@ -49,7 +49,7 @@ def sentence(error: BaseException) -> str:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (OSError(errno.ENOSPC, "No space left on device", "/w/x"), "The disk is full (/w/x): make room"),
         (OSError(errno.EROFS, "Read-only file system", "/w"), "The file system is read-only (/w)"),
@@ -97,21 +97,21 @@ def sentence(error: BaseException) -> str:
         ),
     ],
 )
-def test_what_the_outside_does(error: BaseException, told: str) -> None:
-    """Goal: full, read-only and forbidden disks and damaged files are told, whatever library tells us of them."""
-    assert told in sentence(error)
+def test_what_the_outside_does(error: BaseException, message: str) -> None:
+    """Goal: full, read-only and forbidden disks and damaged files are reported, whatever library finds them."""
+    assert message in sentence(error)
 
 
 def test_a_local_path_is_whole(tmp_path: Path) -> None:
-    """Goal: the folder that the remedy names is the one to remove, though delta-rs tells local paths without their
+    """Goal: the folder that the remedy names is the one to remove, though delta-rs names local paths without their
     first slash."""
     folder = tmp_path / "members" / "cluster=a"
     folder.mkdir(parents=True)
     path = f"{folder}/p.parquet"
     for shown in (path, path.removeprefix("/")):
-        told = sentence(DeltaError(f"Parquet error: Could not open Parquet file {shown}: EOF"))
-        assert f"The file {path} of the table members" in told
-        assert f"move the folder {tmp_path}/members out of the warehouse and" in told
+        message = sentence(DeltaError(f"Parquet error: Could not open Parquet file {shown}: EOF"))
+        assert f"The file {path} of the table members" in message
+        assert f"move the folder {tmp_path}/members out of the warehouse and" in message
 
 
 def test_what_was_raised_on_purpose_stays() -> None:
@@ -121,9 +121,9 @@ def test_what_was_raised_on_purpose_stays() -> None:
 
 
 def test_a_table_of_which_only_the_folder_is_known() -> None:
-    """Goal: a log that delta-rs can't read, and of which it tells no path, has the remedy of its table, whoever reads
+    """Goal: a log that delta-rs can't read, and of which it names no path, has the remedy of its table, whoever reads
     it."""
-    for name, told in (
+    for name, remedy in (
         ("lag", "or move the folder /w/lag out of the warehouse and run `groupledger pipeline`, which"),
         ("groups", "or move the folder /w/groups out of the warehouse and run `groupledger history --rebuild`, which"),
         ("watermarks", "or read its source again into another --warehouse."),
@@ -131,7 +131,7 @@ def test_a_table_of_which_only_the_folder_is_known() -> None:
         with pytest.raises(DeltaError) as raised, of_the_table(f"/w/{name}"):
             raise DeltaError("Kernel error: Json error: Encountered unexpected 'g'")
         assert sentence(raised.value).startswith(
-            f"A file of the table at /w/{name} is damaged: restore the table from a backup, {told}"
+            f"A file of the table at /w/{name} is damaged: restore the table from a backup, {remedy}"
         )
 
 
@@ -148,7 +148,7 @@ def test_a_damaged_capture_is_bad_input() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (OSError("Generic S3 error: 404 Not Found <Code>NoSuchBucket</Code>"), "There is no such bucket"),
         (Py4JError("org.apache.hadoop.fs.s3a.UnknownStoreException: `s3a://b/w'"), "There is no such bucket"),
@@ -156,11 +156,11 @@ def test_a_damaged_capture_is_bad_input() -> None:
         (Py4JError("Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"), "run `groupledger setup --with-s3`"),
     ],
 )
-def test_a_store_that_was_named_wrongly(error: BaseException, told: str) -> None:
+def test_a_store_that_was_named_wrongly(error: BaseException, message: str) -> None:
     """Goal: a bucket that is not there, an endpoint without TLS and a client that lacks are the user's to mend."""
     found = explain(error)
     assert isinstance(found, InputError)
-    assert told in str(found)
+    assert message in str(found)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_real_errors_of_damaged_and_missing_files(table: Path) -> None:
 
 
 def test_what_was_deleted_while_it_was_read(table: Path) -> None:
-    """Goal: where a newer version does without the file that is missing, nobody is told to remove the table."""
+    """Goal: where a newer version does without the file that is missing, nobody is advised to remove the table."""
     opened = DeltaTable(table)
     write_deltalake(table, pa.table({"part": ["b"], "n": [2]}), mode="overwrite")
     DeltaTable(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
@@ -240,8 +240,8 @@ def test_what_was_deleted_while_it_was_read(table: Path) -> None:
     assert "is missing" in sentence(raised(DeltaTable(table).to_pyarrow_table))
 
 
-def test_a_query_that_failed_tells_why() -> None:
-    """Goal: what a streaming query hides is told, and what a batch has raised on purpose is not hidden by it."""
+def test_a_query_that_failed_says_why() -> None:
+    """Goal: what a streaming query hides is reported, and what a batch has raised on purpose is not hidden by it."""
     hidden = type("StreamingQueryException", (Py4JError,), {})
 
     def failed(text: str) -> JobError:

@@ -1,4 +1,4 @@
-"""Goal: a place on a disk of this machine and a URI of elsewhere are told apart, the same for everybody."""
+"""Goal: a place on a disk of this machine and a URI of elsewhere are distinguished, the same for everybody."""
 
 from __future__ import annotations
 
@@ -65,6 +65,6 @@ def test_a_file_system_without_locks() -> None:
 
     with pytest.raises(Exception, match="allow_unsafe_rename") as raised:
         DeltaTable(f"dbfs:/x/{COORDINATOR_RECORDS.name}")
-    told = explain(raised.value)
-    assert told is not None
-    assert "s3a://" in str(told)
+    message = explain(raised.value)
+    assert message is not None
+    assert "s3a://" in str(message)

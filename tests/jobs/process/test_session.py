@@ -34,8 +34,8 @@ def test_an_archive_that_does_not_fit_is_passed_over(tmp_path: Path, monkeypatch
     monkeypatch.setattr(session, "CLASS_ARCHIVE", tmp_path / "classes.jsa")
     assert session.class_archive_options() == ""
     session.CLASS_ARCHIVE.write_bytes(b"no archive")
-    told = java(*shlex.split(session.class_archive_options()))
-    assert told.replace(", sharing", "") == java("-Xshare:off").replace(", sharing", "")
+    reported = java(*shlex.split(session.class_archive_options()))
+    assert reported.replace(", sharing", "") == java("-Xshare:off").replace(", sharing", "")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def broken_off(reached: list[str]) -> None:
 
 
 def test_a_jvm_is_not_left_behind() -> None:
-    """Goal: a command that is told to end while its JVM starts ends when that has started: before, it would never know
+    """Goal: a command that is asked to end while its JVM starts ends when that has started: before, it would never know
     that nobody is there."""
     reached: list[str] = []
     with pytest.raises(SystemExit) as ended:
@@ -106,7 +106,7 @@ def test_a_cluster_has_its_own_size(master: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "parallelism", "expected"),
+    ("settings", "parallelism", "expected"),
     [
         ({"spark.executor.instances": "4", "spark.executor.cores": "3"}, 2, {"24"}),
         ({"spark.executor.instances": "4"}, 16, {"32"}),
@@ -117,9 +117,9 @@ def test_a_cluster_has_its_own_size(master: str) -> None:
         ({"spark.master": "local[8]"}, 8, set()),
     ],
 )
-def test_partitions_follow_the_executors(told: dict[str, str], parallelism: int, expected: set[str]) -> None:
+def test_partitions_follow_the_executors(settings: dict[str, str], parallelism: int, expected: set[str]) -> None:
     """Goal: a shuffle on a cluster has two partitions for each core that is known, unless somebody said otherwise."""
-    found = session.of_executors({"spark.master": "yarn", **told}, parallelism)
+    found = session.of_executors({"spark.master": "yarn", **settings}, parallelism)
     assert set(found.values()) == expected
     assert set(found) == (set(session.PARTITION_COUNTS) if expected else set())
 

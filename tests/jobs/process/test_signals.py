@@ -1,4 +1,4 @@
-"""Goal: a job that is told to stop ends by itself, in time, and its exit code says that it was stopped."""
+"""Goal: a job that is asked to stop ends by itself, in time, and its exit code says that it was stopped."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_while_python_imports(number: signal.Signals, code: int) -> None:
 
 
 def test_what_has_nothing_to_bring_to_an_end() -> None:
-    """Goal: SIGTERM breaks any other command off as Ctrl-C does, with the code that tells of it."""
+    """Goal: SIGTERM breaks any other command off as Ctrl-C does, with the code that says so."""
     assert run_program(WAITS, signal.SIGTERM) == (143, "ready\n")
 
 
@@ -158,7 +158,7 @@ def test_what_has_nothing_to_bring_to_an_end() -> None:
     ids=["coordinator", "serve"],
 )
 def test_a_server(arguments: tuple[str, ...], ready: str, number: signal.Signals, code: int) -> None:
-    """Goal: a server ends in order when it is told to, and its exit code says so."""
+    """Goal: a server ends in order when it is asked to, and its exit code says so."""
     command = [sys.executable, "-m", "groupledger.jobs.cli.main", *arguments]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     with process:

@@ -39,8 +39,8 @@ def test_a_table_and_json() -> None:
         line = next(line for line in ran.stdout.splitlines() if line.startswith(outcome.protocol))
         shown = ["-" if cell is None else str(cell) for cell in cells(outcome)[1:]]
         assert shown == line.removeprefix(outcome.protocol).split()
-    told = CliRunner().invoke(main, ["protocols", "--script", "crash", "--seed", "2", "--json"]).stdout
-    lines = [json.loads(line) for line in told.splitlines()]
+    output = CliRunner().invoke(main, ["protocols", "--script", "crash", "--seed", "2", "--json"]).stdout
+    lines = [json.loads(line) for line in output.splitlines()]
     assert [line["protocol"] for line in lines] == list(PROTOCOLS)
     assert [line["unowned_partition_ms"] for line in lines] == [each.cost.unowned_ms for each in outcomes]
     assert [line["conflicts"] is None for line in lines] == [not name.startswith("zookeeper") for name in PROTOCOLS]
@@ -78,7 +78,7 @@ def test_lanes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("events: []", "needs topics"),
         (None, "There is no script"),
@@ -87,12 +87,12 @@ def test_lanes() -> None:
         ("topics: {t: 1}\n  events", "YAML"),
     ],
 )
-def test_scripts_that_are_none(tmp_path: Path, text: str | None, told: str) -> None:
-    """Goal: a script that can't be found, read or played is told in a sentence, with exit code 2."""
+def test_scripts_that_are_none(tmp_path: Path, text: str | None, message: str) -> None:
+    """Goal: a script that can't be found, read or played is refused in a sentence, with exit code 2."""
     file = tmp_path / "mine.yaml"
     if text is not None:
         file.write_text(text)
     ran = CliRunner().invoke(main, ["protocols", "--script", str(file)])
     assert ran.exit_code == 2
-    assert told in ran.stderr
+    assert message in ran.stderr
     assert "Traceback" not in ran.stderr

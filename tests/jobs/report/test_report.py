@@ -85,7 +85,7 @@ def test_page_of_a_history(warehouse: str, tmp_path: Path) -> None:
 
 
 def test_page_with_lag_and_incidents(spark: SparkSession, warehouse: str, tmp_path: Path) -> None:
-    """Goal: lag, incidents and statistics are told where they are; a group and a period can be chosen."""
+    """Goal: lag, incidents and statistics are reported where they are; a group and a period can be chosen."""
     lag: dict[str, Any] = {"group_id": "g1", "topic": "orders", "status": "growing", "flags": [], "owner": "b"}
     times: list[dict[str, Any]] = [{"sampled_at": at(second), "sample_date": START.date()} for second in (1, 2, 70)]
     numbers: list[dict[str, Any]] = [

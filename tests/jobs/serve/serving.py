@@ -52,8 +52,8 @@ class Client(NamedTuple):
         try:
             connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
             answer = connection.getresponse()
-            told = {name.lower(): value for name, value in answer.getheaders()}
-            return Answer(answer.status, told, answer.read().decode())
+            reported = {name.lower(): value for name, value in answer.getheaders()}
+            return Answer(answer.status, reported, answer.read().decode())
         finally:
             connection.close()
 
@@ -158,6 +158,6 @@ def fill(warehouse: Path, name: str, topic: str, member: str) -> None:
     write(
         warehouse,
         "what_if_effects",
-        {**asked, "setting": "consumer", "refusal": f"{member} can't be told."},
+        {**asked, "setting": "consumer", "refusal": f"{member} can't be computed."},
         {**asked, "setting": "static", "rebalances": spared, "stopped_partition_seconds": spared},
     )

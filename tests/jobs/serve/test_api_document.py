@@ -52,7 +52,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(warehouse: Path) -> dict[str, Any]:
+def reported(warehouse: Path) -> dict[str, Any]:
     """The answer to each operation."""
     return answers(warehouse)
 
@@ -126,17 +126,19 @@ def test_examples(document: dict[str, Any]) -> None:
         assert errors(content["schema"], document["components"], content["example"]) == [], name
 
 
-def test_examples_are_current(told: dict[str, Any]) -> None:
+def test_examples_are_current(reported: dict[str, Any]) -> None:
     """Goal: examples are answers of today; `python -m tools.api_examples` writes them."""
-    assert json.loads(FILE.read_text()) == first_of(told)
+    assert json.loads(FILE.read_text()) == first_of(reported)
 
 
-def test_real_answers(document: dict[str, Any], told: dict[str, Any]) -> None:
+def test_real_answers(document: dict[str, Any], reported: dict[str, Any]) -> None:
     """Goal: each answer of the demo's day has the fields that its operation declares, and no others."""
-    for name, answer in told.items():
+    for name, answer in reported.items():
         assert errors(schema_of(document, name), document["components"], answer) == [], name
         assert ("known_until" in answer) == (name not in OF_ALL_CLUSTERS)
-    assert all(told[name][field] for name, field in (("why", "entries"), ("what_if", "answers"), ("groups", "groups")))
+    assert all(
+        reported[name][field] for name, field in (("why", "entries"), ("what_if", "answers"), ("groups", "groups"))
+    )
 
 
 def test_answers_about_little(document: dict[str, Any], tmp_path: Path) -> None:
@@ -232,7 +234,7 @@ def test_lines_of_the_command_line(warehouse: Path, command: str) -> None:
         assert errors(schema, components, line) == []
 
 
-def test_a_generated_client(document: dict[str, Any], client: Client, told: dict[str, Any], tmp_path: Path) -> None:
+def test_a_generated_client(document: dict[str, Any], client: Client, reported: dict[str, Any], tmp_path: Path) -> None:
     """Goal: a client that a generator makes of the document gets the answers, typed, and errors as problems."""
     (tmp_path / "openapi.json").write_text(json.dumps(document))
     (tmp_path / "config.yaml").write_text("project_name_override: made\npackage_name_override: made\npost_hooks: []\n")
@@ -247,7 +249,7 @@ def test_a_generated_client(document: dict[str, Any], client: Client, told: dict
             text=True,
         ).stdout
     )
-    assert as_sent(answer) == told["why"]
+    assert as_sent(answer) == reported["why"]
     assert (wrong["status"], GROUP in wrong["detail"]) == (404, True)
 
 

@@ -1,4 +1,5 @@
-"""Goal: clients that ask much and take little hold no place of others, and whether the server lives is always told."""
+"""Goal: clients that ask much and take little hold no place of others, and whether the server lives is always
+answered."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ def test_a_burst_of_streams(warehouse: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_health_needs_no_place(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: while questions take all places and all threads, /livez and /readyz are answered, and others are told to
+    """Goal: while questions take all places and all threads, /livez and /readyz are answered, and others are asked to
     come again, those of an address that has its share first."""
     monkeypatch.setattr(app, "ANSWERED_AT_ONCE", 8)
     monkeypatch.setattr(app, "OF_ONE_ADDRESS", 6)

@@ -61,7 +61,7 @@ def client(warehouse: Path, file: Path) -> Iterator[Client]:
 
 
 def test_passwords(client: Client) -> None:
-    """Goal: names with their passwords are let in; nobody else is told more than that the server lives."""
+    """Goal: names with their passwords are let in; nobody else learns more than that the server lives."""
     for path in PATHS:
         refused = client.get(path)
         assert (refused.status, refused.json["detail"]) == (401, "Give a name and a password.")
@@ -84,9 +84,9 @@ def test_the_file_changes(client: Client, file: Path, capfd: pytest.CaptureFixtu
     assert client.get(PATHS[0], Authorization=ann).status == 401
     assert client.get(PATHS[0], Authorization=basic("cid", "c")).status == 200
     file.write_text(line("cid", "c") + "dan:plain\n")
-    told = [client.get(PATHS[0], Authorization=basic("cid", "c")) for _ in range(2)]
-    assert [answer.status for answer in told] == [503, 503]
-    assert "plain" not in told[0].text
+    reported = [client.get(PATHS[0], Authorization=basic("cid", "c")) for _ in range(2)]
+    assert [answer.status for answer in reported] == [503, 503]
+    assert "plain" not in reported[0].text
     said = capfd.readouterr().err
     assert said.count("Line 2 of") == 1
     assert "plain" not in said
@@ -121,7 +121,7 @@ def test_the_cost_of_a_try(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nobody_waits(warehouse: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: while passwords are tried, who was let in is answered; when too many wait, the rest are told to come
+    """Goal: while passwords are tried, who was let in is answered; when too many wait, the rest are asked to come
     again."""
     monkeypatch.setattr(entrance, "WAITING_MAX", 1)
     is_trying, go_on = threading.Event(), threading.Event()
@@ -158,7 +158,7 @@ def test_nobody_waits(warehouse: Path, file: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "names nobody"),
         ("eve:$apr1$abc$defghijklmnopqrstuvwx.", "Line 1 of users is no name with a hash of bcrypt"),
@@ -172,11 +172,11 @@ def test_nobody_waits(warehouse: Path, file: Path, monkeypatch: pytest.MonkeyPat
     # A hash has a random salt, and both processes of a test run must give a test the same name.
     ids=["nothing", "apr1", "sha", "a name alone", "a name twice", "a high cost", "no name", "a control character"],
 )
-def test_lines(text: str, told: str) -> None:
+def test_lines(text: str, message: str) -> None:
     """Goal: a line that is not of bcrypt, or that costs too much, is refused in one sentence that shows no hash."""
     with pytest.raises(InputError) as raised:
         hashes_in(text, Path("users"))
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     assert "$" not in str(raised.value)
 
 
@@ -234,7 +234,7 @@ def test_peers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--auth-header", "X-User"], "--auth-header goes with --trusted-proxy"),
         (["--trusted-proxy", "10.0.0.7"], "--auth-header goes with --trusted-proxy"),
@@ -243,17 +243,17 @@ def test_peers() -> None:
         (["--auth-file", "users"], "Line 1 of users is no name with a hash of bcrypt"),
     ],
 )
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str) -> None:
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
     """Goal: the command refuses what keeps nobody out before it listens."""
     monkeypatch.chdir(tmp_path)
     Path("users").write_text("ann:plain\n")
     result = CliRunner().invoke(main, ["serve", "--warehouse", "w", "--listen", "127.0.0.1:0", *arguments])
     assert result.exit_code == 2
-    assert told in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
 
 
 def test_the_command_serves(warehouse: Path, file: Path) -> None:
-    """Goal: the command says where it serves, asks who is there, and ends when it is told to."""
+    """Goal: the command says where it serves, asks who is there, and ends when it is asked to."""
     arguments = ("serve", "--warehouse", str(warehouse), "--listen", "127.0.0.1:0", "--auth-file", str(file))
     with subprocess.Popen(
         [sys.executable, "-m", "groupledger.jobs.cli.main", *arguments], stderr=subprocess.PIPE, text=True

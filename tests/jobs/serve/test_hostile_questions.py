@@ -118,7 +118,7 @@ def test_errors_are_for_readers(
 ) -> None:
     """Goal: whichever table is not there or damaged, no answer names a path or a command; the log has the sentence."""
     monkeypatch.setattr(troubles, "EVERY", Troubles())
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     asked = [f"{API}/groups/{SERVED}{rest}" for rest in ("", "/lag", "/offsets?at=2027-01-01", "/diff?from=2027-01-01")]
     asked += [f"{PAGES}/groups/{SERVED}?at=2027-01-01", f"{API}/groups/nobody", PAGES, "/readyz"]
     for table in ("coverage", "groups", "lag"):
@@ -131,11 +131,11 @@ def test_errors_are_for_readers(
             else:
                 shutil.rmtree(place / table)
             with served(place) as client:
-                told |= {f"{table} {is_damaged} {path}": client.get(path) for path in asked}
-    wrong = {name: answer.text for name, answer in told.items() if re.search(f"{tmp_path}|`|--[a-z]", answer.text)}
+                reported |= {f"{table} {is_damaged} {path}": client.get(path) for path in asked}
+    wrong = {name: answer.text for name, answer in reported.items() if re.search(f"{tmp_path}|`|--[a-z]", answer.text)}
     assert wrong == {}
-    assert {answer.status for answer in told.values()} <= {200, 400, 404, 503}
-    assert {answer.status for answer in told.values()} >= {200, 400, 503}
+    assert {answer.status for answer in reported.values()} <= {200, 400, 404, 503}
+    assert {answer.status for answer in reported.values()} >= {200, 400, 503}
     said = capfd.readouterr().err
     assert "run `groupledger " in said
     assert str(tmp_path) in said

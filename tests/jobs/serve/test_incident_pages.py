@@ -104,8 +104,8 @@ def test_one_diagnosis_of_several_episodes_stands_once(monkeypatch: pytest.Monke
         | {"first_seen_at": AT, "last_seen_at": AT}
         for name in "ab"
     ]
-    told = SimpleNamespace(since=AT, cause="refused", severity="error", episode_ids=["a", "b"])
-    monkeypatch.setattr("groupledger.jobs.serve.diagnoses.diagnosis_of", lambda *_: told)
+    reported = SimpleNamespace(since=AT, cause="refused", severity="error", episode_ids=["a", "b"])
+    monkeypatch.setattr("groupledger.jobs.serve.diagnoses.diagnosis_of", lambda *_: reported)
     undiagnosed: Any = SimpleNamespace(since=AT, cause=None, severity="error")
     episodes = [
         Episode(episode_id=name, summary=undiagnosed, group_id=group, root=None, kinds=["refused"], incidents=[row])

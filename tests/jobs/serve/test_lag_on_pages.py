@@ -1,5 +1,5 @@
-"""Goal: five situations in which lag was told wrongly, each played through the rules of lag with what a broker showed,
-and asked as a person, a program that reads Burrow, and an autoscaler do."""
+"""Goal: five situations in which lag was reported wrongly, each played through the rules of lag with what a broker
+showed, and asked as a person, a program that reads Burrow, and an autoscaler do."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def one_of_three_committed() -> Played:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    warehouse = tmp_path_factory.mktemp("told")
+    warehouse = tmp_path_factory.mktemp("ledger")
     stretch = {"completeness": "complete", "from_offset": 0, "to_offset": 100, "from_time": AT}
     write(warehouse, "coverage", {"kafka_partition": 7, **stretch, "to_time": AT + 10 * MINUTE})
     plays = (after_short_transactions, behind_an_open_transaction, beyond_the_end, one_of_three_committed)

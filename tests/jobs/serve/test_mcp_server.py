@@ -176,7 +176,7 @@ def marked(value: Any, schema: Any, definitions: dict[str, Any], path: str = "")
 
 
 def test_a_fault_is_a_problem(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a fault of ours is told as over HTTP, and the server goes on."""
+    """Goal: a fault of ours is answered as over HTTP, and the server goes on."""
     monkeypatch.delattr("groupledger.jobs.serve.api.why")
     fault, following = called(app, ("why", {"group": GROUP}), ("clusters", {}))
     assert problem(fault)["status"] == 500

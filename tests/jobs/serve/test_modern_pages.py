@@ -52,8 +52,8 @@ def test_a_share_group(tmp_path: Path) -> None:
     standing = [{**place, "partition": number, "start_offset": 100 + number, "lag": 7} for number in range(4)]
     write_deltalake(str(tmp_path / "share_partitions"), pa.Table.from_pylist(standing, schema_of("share_partitions")))
     shown, text = page_of(tables, SHARE, when)
-    told = {(f"{row['topic']}-{row['partition']}", row["member_id"]) for row in shown["owners"]}
-    assert told == {(held, member["member_id"]) for member in said["members"] for held in member["holds"][0]}
+    rows = {(f"{row['topic']}-{row['partition']}", row["member_id"]) for row in shown["owners"]}
+    assert rows == {(held, member["member_id"]) for member in said["members"] for held in member["holds"][0]}
     assert shown["lag"]["pages", 3]["committed_offset"] == 103
     assert '<th class="n">Start</th>' in text
     assert ">103</td>" in text

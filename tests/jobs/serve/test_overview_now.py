@@ -54,8 +54,8 @@ def test_what_is_wrong_now(client: Client) -> None:
     found = page(client)
     (now,) = NOW.findall(found)
     assert HEADING.findall(found) == ["2 of 3 groups were in trouble "]
-    told = re.findall(r'<b>(\w+)</b> <span class="what">([^<]+)</span>', now)
-    assert [name for name, _ in told] == ["waits", "pay"]
+    matches = re.findall(r'<b>(\w+)</b> <span class="what">([^<]+)</span>', now)
+    assert [name for name, _ in matches] == ["waits", "pay"]
     assert "stopped: 1 of 2 partitions; lag 91" in now
     assert "pod-b fell silent." in now
     assert f'href="{OVERVIEW}/groups/waits"' in now

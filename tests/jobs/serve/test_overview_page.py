@@ -143,11 +143,11 @@ def test_a_strip(tmp_path: Path) -> None:
     row = group(1) | {"is_alive": False, "last_seen_at": AT + 90 * MINUTE}
     window = Window(AT - HOUR, AT + 2 * HOUR)
     strip = picture(ClusterRows(str(tmp_path), CLUSTER), window, [row], [incident], []).strips["g-1"]
-    told = [(each.style, minutes(each.since), minutes(each.until)) for each in strip.statuses]
-    assert told[:2] == [("not_born", -60, 0), ("ended", 90, 120)]
-    assert [each[0] for each in told[2:]] == ["ok", "stalled", "ok", "ok"]
-    assert told[2][1:] == (0, 10)
-    assert told[4][2] < 40
+    reported = [(each.style, minutes(each.since), minutes(each.until)) for each in strip.statuses]
+    assert reported[:2] == [("not_born", -60, 0), ("ended", 90, 120)]
+    assert [each[0] for each in reported[2:]] == ["ok", "stalled", "ok", "ok"]
+    assert reported[2][1:] == (0, 10)
+    assert reported[4][2] < 40
     assert [minutes(each.since) for each in strip.rebalances] == [10]
     assert [(each.style, each.x, each.width) for each in strip.incidents] == [("error", 38.89, 16.67)]
 

@@ -1,4 +1,4 @@
-"""Goal: pages and their JSON tell what the command line tells, whatever clients are called, and keep others out."""
+"""Goal: pages and their JSON say what the command line says, whatever clients are called, and keep others out."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def test_a_group(client: Client, name: str) -> None:
     }
     for rest in ("", "/owners", "/timeline", "/rebalances", "/incidents", "/why?since=2026-01-01"):
         assert client.get(path(name, rest)).json["known_until"] == KNOWN
-    told = client.get(path(name, "/what-if")).json["answers"]
-    assert [(row["setting"], row["refusal"]) for row in told] == [
+    answer = client.get(path(name, "/what-if")).json["answers"]
+    assert [(row["setting"], row["refusal"]) for row in answer] == [
         ("static", None),
-        ("consumer", f"{member} can't be told."),
+        ("consumer", f"{member} can't be computed."),
     ]
 
 
@@ -94,28 +94,28 @@ def test_a_page(client: Client, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_pages_of_questions(client: Client, name: str) -> None:
-    """Goal: why and what changed are pages, linked from the group's, which name what they tell and escape it."""
+    """Goal: why and what changed are pages, linked from the group's, which name what they show and escape it."""
     topic, member = NAMES[name]
     link = f"/clusters/{CLUSTER}/groups/{quote(name, '').replace('.', '%2E')}"
     page = client.get(f"{link}?at=2026-01-01T12:06:00Z&window=15m").text
     assert f"/clusters/{CLUSTER}/groups/{part(name)}/why?since=" in page
     assert f"/clusters/{CLUSTER}/groups/{part(name)}/diff?from=" in page
-    told = client.get(f"{link}/why?since=2026-01-01T12:00:00Z")
-    assert (told.status, "Change: <b>s</b>" in told.text) == (200, True)
-    for shown in (told.text, page):
+    answer = client.get(f"{link}/why?since=2026-01-01T12:00:00Z")
+    assert (answer.status, "Change: <b>s</b>" in answer.text) == (200, True)
+    for shown in (answer.text, page):
         assert '<h2 class="kind">session_timeout (member_comes_and_goes)</h2>' in shown
         assert '<dd class="known">by server log, observed; with it: session_expired</dd>' in shown
-    assert "growing" in told.text
-    assert "5 entries" in told.text
-    assert f"{escape(member)} took {escape(topic)} 0<" in told.text
-    assert f"{escape(member)} gave up {escape(topic)} 0<" in told.text
-    assert f"The log is known until {SHOWN_UNTIL}." in told.text
+    assert "growing" in answer.text
+    assert "5 entries" in answer.text
+    assert f"{escape(member)} took {escape(topic)} 0<" in answer.text
+    assert f"{escape(member)} gave up {escape(topic)} 0<" in answer.text
+    assert f"The log is known until {SHOWN_UNTIL}." in answer.text
     assert f"its log is known until {SHOWN_UNTIL}<" in page
     changed = client.get(f"{link}/diff?from=2026-01-01T12:01:00Z&to=2026-01-01T12:06:00Z")
     assert (changed.status, "member_count" in changed.text) == (200, True)
     assert topic.replace("<", "&lt;").replace(">", "&gt;") in changed.text
     assert member.replace("<", "&lt;").replace(">", "&gt;") in changed.text
-    assert "<script>" not in told.text + changed.text
+    assert "<script>" not in answer.text + changed.text
     same = client.get(f"{link}/diff?from=2026-01-01T12:01:00Z&to=2026-01-01T12:02:00Z").text
     assert "Nothing is different." in same
     rows = client.get(path(name, "/diff?from=2026-01-01T12:01:00Z")).json["differences"]
@@ -212,7 +212,7 @@ def test_burrow_has_no_place_for_partitions_that_a_topic_lacks(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "told"),
+    ("asked", "status", "message"),
     [
         (path("nobody"), 404, "knows nothing of the group nobody"),
         (path("pays"), 404, "did you mean pay?"),
@@ -228,15 +228,15 @@ def test_burrow_has_no_place_for_partitions_that_a_topic_lacks(tmp_path: Path) -
         (path("pay", "/offsets?at=2026-01-01"), 400, "coordinator_records"),
     ],
 )
-def test_what_is_refused(client: Client, asked: str, status: int, told: str) -> None:
+def test_what_is_refused(client: Client, asked: str, status: int, message: str) -> None:
     """Goal: errors are problem details that name the remedy."""
     answer = client.get(asked)
     assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
-    assert told in answer.json["detail"]
+    assert message in answer.json["detail"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "told"),
+    ("asked", "status", "message"),
     [
         (f"/clusters/{CLUSTER}/groups/pays", 404, f'<a href="/clusters/{CLUSTER}/groups/pay">pay</a>'),
         ("/clusters/west", 404, f'<a href="/clusters/{CLUSTER}">{CLUSTER}</a>'),
@@ -245,11 +245,11 @@ def test_what_is_refused(client: Client, asked: str, status: int, told: str) -> 
         ("/nowhere", 404, "nothing at this path"),
     ],
 )
-def test_an_error_is_a_page(client: Client, asked: str, status: int, told: str) -> None:
+def test_an_error_is_a_page(client: Client, asked: str, status: int, message: str) -> None:
     """Goal: who asks with a browser gets a page with the sentence, and with links to what may have been meant."""
     answer = client.get(asked, Accept="text/html,*/*")
     assert (answer.status, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
-    assert told in answer.text
+    assert message in answer.text
     assert "<b>" not in answer.text
     assert answer.text.lower().count("did you mean") <= 1
 
@@ -268,7 +268,8 @@ def test_who_may_ask(client: Client) -> None:
 
 
 def test_problems_of_the_guards(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: what is refused before any question is asked is told in the same form, with the headers that go with it."""
+    """Goal: what is refused before any question is asked is answered in the same form, with the headers that go with
+    it."""
     refused = [client.get("/livez", method="POST"), client.get("/livez", Host="evil.example")]
     monkeypatch.setattr("groupledger.jobs.serve.slots.Places.every", 0)
     refused.append(client.get("/v3/kafka"))
@@ -407,7 +408,7 @@ def test_burrow_without_lag(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def test_a_writer_goes_on(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Goal: what is written is in the next answer, and a warehouse without tables is told as one."""
+    """Goal: what is written is in the next answer, and a warehouse without tables is reported as one."""
     warehouse = tmp_path_factory.mktemp("growing")
     with served(warehouse) as client:
         assert client.get("/api/v1/clusters").json == {"clusters": []}
@@ -452,12 +453,12 @@ def test_events(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
             {"group_id": "g", "incident_id": "new\n\nevent: x", "kind": "fenced", "severity": "error", "is_open": True}
             | {"episode_id": "e", "first_seen_at": at, "last_seen_at": at},
         )
-        told: dict[str, str] = {}
-        while len(told) < 2:
+        reported: dict[str, str] = {}
+        while len(reported) < 2:
             line = stream.readline().decode()
             if line.startswith("event: "):
-                told[line.removeprefix("event: ").strip()] = stream.readline().decode()
+                reported[line.removeprefix("event: ").strip()] = stream.readline().decode()
         connection.close()
-    assert set(told) == {"round", "incident"}
-    assert "2026-01-01T12:02:00.000Z" in told["round"]
-    assert json.loads(told["incident"].removeprefix("data: "))["kind"] == "fenced"
+    assert set(reported) == {"round", "incident"}
+    assert "2026-01-01T12:02:00.000Z" in reported["round"]
+    assert json.loads(reported["incident"].removeprefix("data: "))["kind"] == "fenced"

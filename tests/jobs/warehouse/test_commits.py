@@ -99,7 +99,7 @@ def taken_over(tmp_path: Path) -> Iterator[tuple[Path, Commits, Lease]]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_writer_that_wakes(taken_over: tuple[Path, Commits, Lease], way: str) -> None:
-    """Goal: no way of committing gets past the token of the second writer, and the first one is told so."""
+    """Goal: no way of committing gets past the token of the second writer, and the first one is refused."""
     warehouse, old, sleeping = taken_over
     version = DeltaTable(str(warehouse / TOPIC_NAMES.name)).version()
     with pytest.raises(OutsideError, match="took over"):
@@ -135,7 +135,7 @@ def test_a_writer_that_is_overtaken_in_a_commit(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("way", ["append", "merge", "delete", "alter comment"])
 def test_a_writer_whose_log_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    """Goal: a writer that slept while its successor deleted the log is told of the successor, not of damage."""
+    """Goal: a writer that slept while its successor deleted the log hears of the successor, not of damage."""
     with lease(tmp_path) as first:
         old = writer(tmp_path, first)
         old.append(TOPIC_NAMES, names("first"))
@@ -184,7 +184,7 @@ def test_a_writer_that_is_held_while_it_makes_the_log_file(tmp_path: Path) -> No
     )
     try:
         await_file(shim.mark, process)
-        # The process is alive, so that its lease is honoured: what its successor would be told is left out.
+        # The process is alive, so that its lease is honoured: what its successor would be refused is left out.
         second = lease(warehouse)
         second._take(2)
         writer(warehouse, second).append(TOPIC_NAMES, names("second"))
@@ -440,7 +440,7 @@ def test_a_lease_folder_that_was_deleted(tmp_path: Path) -> None:
     ("table", "command"), [(TOPIC_NAMES, "history --rebuild"), (COORDINATOR_RECORDS, "ingest --recover")]
 )
 def test_a_commit_that_a_machine_left_empty(tmp_path: Path, table: Table, command: str) -> None:
-    """Goal: no writer goes on behind a commit whose rows Delta's readers would miss without a word: it tells how the
+    """Goal: no writer goes on behind a commit whose rows Delta's readers would miss without a word: it says how the
     table is made again."""
     with lease(tmp_path) as held:
         commits = Commits(str(tmp_path), (held,))
@@ -450,8 +450,10 @@ def test_a_commit_that_a_machine_left_empty(tmp_path: Path, table: Table, comman
         file = tmp_path / table.name / "_delta_log" / f"{2:020}.json"
         whole = file.read_bytes()
         file.write_bytes(b"")
-        told = f"commit 2 of the table {table.name} is empty.*move the folder {table.name} out of the warehouse and run"
-        with pytest.raises(OutsideError, match=f"{told} `groupledger {command}`"):
+        message = (
+            f"commit 2 of the table {table.name} is empty.*move the folder {table.name} out of the warehouse and run"
+        )
+        with pytest.raises(OutsideError, match=f"{message} `groupledger {command}`"):
             commits.fence(table)
         file.write_bytes(whole)
         commits.fence(table)

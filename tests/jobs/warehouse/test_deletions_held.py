@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 PROCESS = """
 import sys
-from tests.jobs.warehouse.test_deletions_held import delete_as_told
-delete_as_told(sys.argv[1])
+from tests.jobs.warehouse.test_deletions_held import delete_as_given
+delete_as_given(sys.argv[1])
 """
 HELD_AT = 9  # so many of its calls, from the first to the last
 
@@ -46,7 +46,7 @@ DELETERS: dict[str, tuple[Callable[[Path, Commits], None], Callable[[Commits], o
 }
 
 
-def delete_as_told(root: str) -> None:
+def delete_as_given(root: str) -> None:
     """The process that is held: for each line it prepares a warehouse, and deletes what it may after the next one."""
     for line in sys.stdin:
         name, deleter = line.strip().split(" ", 1)

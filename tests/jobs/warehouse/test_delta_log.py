@@ -1,4 +1,4 @@
-"""Goal: what the log of a table has lost is told, since the libraries that read it don't tell."""
+"""Goal: what the log of a table has lost is reported, since the libraries that read it don't report it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("left", ["", "\n"], ids=["nothing", "an end of line"])
 def test_a_commit_whose_file_was_emptied(tmp_path: Path, left: str) -> None:
-    """Goal: an emptied file is told by its name, though Delta's library reads the table without the commit's rows."""
+    """Goal: an emptied file is reported by its name, though Delta's library reads the table without the commit's
+    rows."""
     place = tmp_path / COORDINATOR_RECORDS.name
     for number in range(3):
         write_deltalake(str(place), pa.table({"number": [number]}), mode="append")
@@ -36,13 +37,13 @@ def test_a_commit_whose_file_was_emptied(tmp_path: Path, left: str) -> None:
     whole = file.read_text(encoding="utf-8")
     file.write_text(left, encoding="utf-8")
     assert sorted(DeltaTable(str(place)).to_pyarrow_table()["number"].to_pylist()) == [0, 2]
-    is_told = pytest.raises(
+    is_reported = pytest.raises(
         OutsideError,
         match=r"commit 1 of the table coordinator_records is empty.* restore coordinator_records/_delta_log",
     )
-    with is_told:
+    with is_reported:
         added_by(storage, COORDINATOR_RECORDS, 1)
-    with is_told:
+    with is_reported:
         check_commits(storage, COORDINATOR_RECORDS)
     file.write_text(whole, encoding="utf-8")
     check_commits(storage, COORDINATOR_RECORDS)

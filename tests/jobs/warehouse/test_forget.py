@@ -225,8 +225,8 @@ def test_a_command_that_was_killed(warehouse: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_dry_run_and_a_wrong_name(warehouse: Path) -> None:
-    """Goal: a dry run tells the same counts and changes nothing; for a name that is not there, the nearest are told and
-    the past stays."""
+    """Goal: a dry run prints the same counts and changes nothing; for a name that is not there, the nearest are listed
+    and the past stays."""
     files = sorted(warehouse.rglob("*"))
     planned = counts(forget(warehouse, GROUP, is_dry_run=True))
     assert sorted(warehouse.rglob("*")) == files

@@ -56,17 +56,17 @@ def commands(tmp_path: Path) -> Commands:
     return Commands(tmp_path)
 
 
-def told(settings: Settings) -> tuple[int, int]:
+def reported(settings: Settings) -> tuple[int, int]:
     return settings.history.consumer_session_timeout_s, settings.lag.standstill_s
 
 
 def test_a_command_without_the_settings_of_before(commands: Commands) -> None:
     """Goal: `validate`, which compares rows with what they were made with, and a pass use what is kept, and say which
     settings these are; a value that nobody has changed is not mentioned. Nothing is made again."""
-    assert told(commands.run("pipeline", OWN)) == (10, 30)
+    assert reported(commands.run("pipeline", OWN)) == (10, 30)
     assert commands.said == []
     for command in ("validate", "pipeline", "monitor"):
-        assert told(commands.run(command)) == (10, 30)
+        assert reported(commands.run(command)) == (10, 30)
         (sentence,) = commands.said
         assert "history.consumer_session_timeout_s 10 instead of 45, lag.standstill_s 30 instead of 120" in sentence
     assert not is_requested(commands.storage, "c")
@@ -77,21 +77,21 @@ def test_a_command_with_other_settings(commands: Commands) -> None:
     is made again; `validate` still compares with what the rows were made with."""
     commands.run("pipeline", OWN)
     other = {"history": {"consumer_session_timeout_s": 45}}
-    assert told(commands.run("validate", other)) == (10, 30)
+    assert reported(commands.run("validate", other)) == (10, 30)
     assert len(commands.said) == 1
     assert not is_requested(commands.storage, "c")
-    assert told(commands.run("pipeline", other)) == (45, 30)
+    assert reported(commands.run("pipeline", other)) == (45, 30)
     assert any(
         "consumer_session_timeout_s 45 instead of 10; the history is made again" in each for each in commands.said
     )
     assert is_requested(commands.storage, "c")
-    assert told(commands.run("validate")) == (45, 30)
+    assert reported(commands.run("validate")) == (45, 30)
 
 
 def test_a_status_that_is_judged_otherwise(commands: Commands) -> None:
-    """Goal: rows of rounds are told once, and stay."""
+    """Goal: rows of rounds are judged once, and stay."""
     commands.run("pipeline")
-    assert told(commands.run("pipeline", {"lag": {"standstill_s": 60}}))[1] == 60
+    assert reported(commands.run("pipeline", {"lag": {"standstill_s": 60}}))[1] == 60
     assert commands.said[-1].endswith("rows of before stay as they are")
     assert not is_requested(commands.storage, "c")
 
@@ -99,8 +99,8 @@ def test_a_status_that_is_judged_otherwise(commands: Commands) -> None:
 def test_who_keeps_nothing(commands: Commands) -> None:
     """Goal: a check, and an import of logs beside another writer, change nothing; of an older release nothing is
     known."""
-    assert told(commands.run("validate", OWN)) == (10, 30)
-    assert told(commands.run("import-logs", OWN, is_of_logs=True)) == (10, 30)
+    assert reported(commands.run("validate", OWN)) == (10, 30)
+    assert reported(commands.run("import-logs", OWN, is_of_logs=True)) == (10, 30)
     assert kept_settings(commands.storage, "c") is None
 
 
@@ -108,12 +108,12 @@ def test_a_question(commands: Commands) -> None:
     """Goal: a question goes by what is kept, or by what it is given, so that a rule can be tried out on the past."""
     commands.run("pipeline", OWN)
     kept = kept_settings(commands.storage, "c")
-    assert told(with_kept(commands.given(None), kept)) == (10, 30)
-    assert told(with_kept(commands.given({"lag": {"standstill_s": 240}}), kept)) == (10, 240)
+    assert reported(with_kept(commands.given(None), kept)) == (10, 30)
+    assert reported(with_kept(commands.given({"lag": {"standstill_s": 240}}), kept)) == (10, 240)
 
 
 def test_a_secret_is_kept_as_a_reference(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: hosts that were hashed are hashed by a command that was not told so; the key lies nowhere."""
+    """Goal: hosts that were hashed are hashed by a command that had no such setting; the key lies nowhere."""
     monkeypatch.setenv("KEY_OF_HASHES", "a-key-of-sixteen-bytes")
     commands.run("ingest", {"privacy": {"hosts": "hash", "hash_key": {"env": "KEY_OF_HASHES"}}})
     assert commands.run("ingest").privacy.resolve().host("/10.0.0.1") != "/10.0.0.1"

@@ -144,7 +144,7 @@ def test_a_lease_that_was_left(tmp_path: Path, host: str, process: int, expires_
             lease(tmp_path).__enter__()
 
 
-def test_a_holder_that_was_overtaken_is_told(tmp_path: Path) -> None:
+def test_a_holder_that_was_overtaken_is_reported(tmp_path: Path) -> None:
     """Goal: a writer that slept past its expiry stops, and leaves the new holder's lease alone."""
     with lease(tmp_path, duration_s=3) as held:
         new = LeaseFile(Holder("elsewhere", 1, "groupledger ingest"), now_ms() + 60_000, is_released=False)

@@ -141,7 +141,7 @@ def test_one_error_ends_no_other(warehouse: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_dry_run_changes_nothing(warehouse: Path) -> None:
-    """Goal: it tells what would be done, beside writers too, and commits nothing."""
+    """Goal: it says what would be done, beside writers too, and commits nothing."""
     before = {table: DeltaTable(warehouse / table.name).version() for table in TABLES}
     keep = settings(retention_days={"coordinator_records": 10, "assignments": 1}, log_hours={"groups": 5})
     with writer(warehouse, "east"):

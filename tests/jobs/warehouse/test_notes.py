@@ -55,8 +55,8 @@ def test_a_writer_that_sleeps(tmp_path: Path, way: str) -> None:
             request_rebuild(storage, held, "before", 1)
             write_note(storage, held, "forget", "{}")
             request = rebuild_request(storage, "c")
-            told: list[Any] = []
-            storage.hold(calls, partial(_succeed, warehouse, told))
+            reported: list[Any] = []
+            storage.hold(calls, partial(_succeed, warehouse, reported))
             with suppress(OutsideError):
                 WAYS[way](storage, held, request)
             storage.hold(-1, _nothing)
@@ -64,7 +64,7 @@ def test_a_writer_that_sleeps(tmp_path: Path, way: str) -> None:
             break
         assert versions_before(storage, "c") == NEW
         assert is_unfinished(storage, "c")
-        assert rebuild_request(storage, "c") == told[0]
+        assert rebuild_request(storage, "c") == reported[0]
         assert read_note(storage, "c", "forget", str, "") == "of the successor"
         calls += 1
     assert calls > 1
@@ -74,7 +74,7 @@ def _nothing() -> None:
     """What happens meanwhile once the caller has returned."""
 
 
-def _succeed(warehouse: Path, told: list[Any]) -> None:
+def _succeed(warehouse: Path, requests: list[Any]) -> None:
     end_lease(warehouse)
     storage = LocalStorage(warehouse)
     held = lease(warehouse)
@@ -82,7 +82,7 @@ def _succeed(warehouse: Path, told: list[Any]) -> None:
     note_versions(storage, held, NEW)
     request_rebuild(storage, held, "new", 2)
     write_note(storage, held, "forget", "of the successor")
-    told.append(rebuild_request(storage, "c"))
+    requests.append(rebuild_request(storage, "c"))
 
 
 def test_a_note_that_was_taken_back_stays_so(tmp_path: Path) -> None:

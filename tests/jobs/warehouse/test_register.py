@@ -49,10 +49,10 @@ def test_without_a_metastore(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", OF_A_METASTORE)
-def test_a_metastore_is_told(spark: SparkSession, key: str) -> None:
+def test_a_metastore_is_reported(spark: SparkSession, key: str) -> None:
     """Goal: what hive-site.xml or a submitted job says of a metastore is enough; so is a catalog that Spark knows."""
     known = spark.sparkContext._jsc.hadoopConfiguration()
-    known.set(key, "told")
+    known.set(key, "given")
     try:
         check_metastore(spark, "ledger")
     finally:
@@ -61,7 +61,7 @@ def test_a_metastore_is_told(spark: SparkSession, key: str) -> None:
         check_metastore(spark, "ledger")
     with pytest.raises(InputError, match=r"set spark\.sql\.catalog\.other"):
         check_metastore(spark, "other.ledger")
-    spark.conf.set("spark.sql.catalog.other", "told")
+    spark.conf.set("spark.sql.catalog.other", "given")
     try:
         check_metastore(spark, "other.ledger")
     finally:

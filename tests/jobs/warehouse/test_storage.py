@@ -128,8 +128,8 @@ def test_a_damaged_file_is_named(
     ],
 )
 def test_a_whole_file_of_another_form(tmp_path: Path, name: str, text: str, read: Callable[[Storage], object]) -> None:
-    """Goal: a state file that is whole, and says something else, may be a newer release's: nobody is told to do without
-    it."""
+    """Goal: a state file that is whole, and says something else, may be a newer release's: nobody is advised to do
+    without it."""
     storage = LocalStorage(tmp_path)
     storage.write(name, text)
     with pytest.raises(OutsideError, match="a newer release may have written it") as found:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 PROCESS = """
 import sys
-from tests.jobs.warehouse.test_storage_fails import commit_as_told
-commit_as_told(sys.argv[1])
+from tests.jobs.warehouse.test_storage_fails import commit_as_given
+commit_as_given(sys.argv[1])
 """
 DONE = "done"
-# What each leaves of the rows "first" and "second". Those that are not told twice apart are left out.
+# What each leaves of the rows "first" and "second". Those that are not distinguished are left out.
 AFTER = {
     "batch": ["first", "late", "second"],
     "merge": ["first", "late", "second"],
@@ -40,7 +40,7 @@ BEFORE = ["first", "second"]
 FAULTS = [("once", errno.EIO), ("stay", errno.ENOSPC), ("gone", errno.EIO)]
 
 
-def commit_as_told(root: str) -> None:
+def commit_as_given(root: str) -> None:
     """The process whose calls fail: for each line it prepares a warehouse, commits in one way, and commits again."""
     from pathlib import Path
 

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_reading_makes_no_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Goal: what is asked of an empty warehouse leaves it empty; a ledger makes the tables that it is told to."""
+    """Goal: what is asked of an empty warehouse leaves it empty; a ledger makes the tables that it is asked to."""
     warehouse = tmp_path / "warehouse"
     with open_test_ledger(spark, warehouse) as ledger:
         with pytest.raises(InputError, match="has no tables: check the path"):

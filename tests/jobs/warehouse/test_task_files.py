@@ -187,7 +187,7 @@ def test_no_filter_leaves_out_a_row(spark: SparkSession, commits: Commits, fill:
 
 
 def test_the_statistics_are_those_of_spark(spark: SparkSession, commits: Commits) -> None:
-    """Goal: of the same rows Spark's writer tells the same: counts, nulls and bounds, for it cuts instants to
+    """Goal: of the same rows Spark's writer writes the same: counts, nulls and bounds, for it cuts instants to
     milliseconds and long texts in its own way."""
     names = [name for name in GROUPS if name is None or (len(name) <= 40 and not name.startswith(LAST))]
     rows = rows_of(names, [value for value in INSTANTS_US if value is None or abs(value) < 2 * 10**15])
@@ -205,13 +205,13 @@ def test_the_statistics_are_those_of_spark(spark: SparkSession, commits: Commits
         # Spark also counts the nulls of a list.
         assert found["nullCount"] == {name: expected["nullCount"][name] for name in found["nullCount"]}
         for bound in ("minValues", "maxValues"):
-            assert {name: told(value) for name, value in found[bound].items()} == {
-                name: told(value) for name, value in expected[bound].items()
+            assert {name: reported(value) for name, value in found[bound].items()} == {
+                name: reported(value) for name, value in expected[bound].items()
             }
 
 
-def told(value: Any) -> Any:
-    """A bound as far as both writers tell it."""
+def reported(value: Any) -> Any:
+    """A bound as far as both writers write it."""
     return value[:23].rstrip("Z") if isinstance(value, str) and value[10:11] == "T" else value
 
 
@@ -238,13 +238,13 @@ def test_row_groups(commits: Commits, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
 def test_columns_are_encoded(table: Table) -> None:
-    """Goal: each table's texts have a dictionary and its wide numbers are told by their differences, however deep they
-    lie in structs, lists and maps."""
-    schema, told = arrow_schema(table.schema), io.BytesIO()
+    """Goal: each table's texts have a dictionary and its wide numbers are stored by their differences, however deep
+    they lie in structs, lists and maps."""
+    schema, reported = arrow_schema(table.schema), io.BytesIO()
     rows = pa.Table.from_arrays([some_value(field.type) for field in schema], schema=schema)
-    with pq.ParquetWriter(told, schema, **encodings(schema)) as writer:
+    with pq.ParquetWriter(reported, schema, **encodings(schema)) as writer:
         writer.write_table(rows)
-    footer = pq.read_metadata(told)
+    footer = pq.read_metadata(reported)
     for number in range(footer.num_columns):
         leaf = footer.row_group(0).column(number)
         is_text = footer.schema.column(number).logical_type.type == "STRING"

@@ -2,7 +2,7 @@
 
 `tests/data/warehouses` holds one archive for each release: the warehouse, and beside it what each cluster's ledger was
 fed from (`east`, `west`: capture, samples, logs). Spark's checkpoints in it name the files of the captures by the paths
-that they had then. These paths are not needed: which rows of a capture are new is told by their offsets.
+that they had then. These paths are not needed: which rows of a capture are new is decided by their offsets.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 ARCHIVES = sorted((Path(__file__).parents[2] / "data/warehouses").glob("*.tar.gz"))
 FED, OTHER = "east", "west"  # the clusters of a release; the other one is not fed again
-# What tells when and from where a row was written.
+# What says when and from where a row was written.
 OF_THE_RUN = {
     "ingest_date",
     "computed_at",
@@ -51,13 +51,13 @@ OF_THE_RUN = {
 }
 # An older release left the time lag null where it knew a lower bound only; its rows stay as they are.
 OF_TIME_LAG = {"lag_seconds", "lag_seconds_lower_bound", "lag_seconds_method"}
-OF_THE_VIEW = "SELECT count(*) FROM offset_commits"  # what else it tells of them an older ledger may not know
+OF_THE_VIEW = "SELECT count(*) FROM offset_commits"  # what else it says of them an older ledger may not know
 # Tables about the runs themselves.
 ABOUT_RUNS = ("quality_results", "log_files", "what_if_runs", "what_if_effects", "troubles")
 
 
 def content(warehouse: Path, which: Table, cluster: str) -> list[str]:
-    """Returns a cluster's rows without what tells about the run, in an order that is the same for equal tables."""
+    """Returns a cluster's rows without what says about the run, in an order that is the same for equal tables."""
     found = dataset(str(warehouse), which).to_table(filter=pc.field("cluster") == cluster)
     left_out = OF_THE_RUN | (OF_TIME_LAG if which is LAG else set())
     rows = found.drop_columns([name for name in found.column_names if name in left_out]).to_pylist()
@@ -77,7 +77,7 @@ def record_offsets(warehouse: Path) -> list[str]:
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda archive: archive.name.removesuffix(".tar.gz"))
 def test_a_release(spark: SparkSession, tmp_path: Path, archive: Path) -> None:
     """Goal: the same inputs again add nothing, all tables are today's, and they equal those of a warehouse that today's
-    code makes of the same inputs, but for what tells when and from where a row was written. Another cluster's records
+    code makes of the same inputs, but for what says when and from where a row was written. Another cluster's records
     stay as they are. Today's views answer before the tables are brought to today."""
     release = unpacked(archive, tmp_path)
     old, fresh = release / "warehouse", tmp_path / "fresh"

@@ -87,9 +87,9 @@ def test_anything_said_of_a_group_that_is_well_is_a_false_claim() -> None:
 
 
 def test_the_truth_comes_back_from_its_file(tmp_path: Path) -> None:
-    told = [played(KILLED), played()]
-    write_truth(tmp_path / "truth.jsonl", told)
-    assert read_truth(tmp_path / "truth.jsonl") == told
+    plays = [played(KILLED), played()]
+    write_truth(tmp_path / "truth.jsonl", plays)
+    assert read_truth(tmp_path / "truth.jsonl") == plays
 
 
 def test_enough_causes_are_played() -> None:

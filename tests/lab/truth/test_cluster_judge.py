@@ -31,7 +31,7 @@ def life(client_id: str, **changed: Any) -> dict[str, Any]:
     return row | changed
 
 
-def told(name: str, event: str, after_s: float, *numbers: int) -> dict[str, Any]:
+def shown(name: str, event: str, after_s: float, *numbers: int) -> dict[str, Any]:
     return {
         "name": name,
         "event": event,
@@ -73,10 +73,10 @@ TRUTH = Truth(
         )
     },
     reported=(
-        told("a", "assigned", 1, 0),
-        told("a", "revoked", 58, 0),
-        told("b", "assigned", 61, 0),
-        told("c", "assigned", 1, 1),
+        shown("a", "assigned", 1, 0),
+        shown("a", "revoked", 58, 0),
+        shown("b", "assigned", 61, 0),
+        shown("c", "assigned", 1, 1),
     ),
     asked=ASKED,
     expired={"id-a": [T + 112_000]},

@@ -175,7 +175,7 @@ def test_bytes_that_are_no_record_are_refused_by_reason(
 
 @pytest.mark.parametrize(("type_id", "name"), RETIRED_RECORD_TYPES.items())
 def test_retired_record_types_are_refused_by_name(type_id: int, name: str) -> None:
-    """The two ids that only early builds wrote are told from ids of the future, tombstone or not."""
+    """The two ids that only early builds wrote are distinguished from ids of the future, tombstone or not."""
     for value in (None, bytes(8)):
         with pytest.raises(errors.RetiredRecordTypeError, match=name):
             decode_record(type_id.to_bytes(2, "big") + b"\x00\x01g", value)

@@ -158,9 +158,9 @@ def _real_group(group_id: str, of: tuple[str, int, Sequence[tuple[str, int]]]) -
     entries: list[Entry] = []
     for record in real_operations(group_id):
         place = {"kafka_offset": record["kafka_offset"] * APART, "after_ms": START_MS + record["after_ms"]}
-        told = event({**record, **place}, names)
-        assert not isinstance(told, Commits | Coverage)
-        entries.append(told)
+        decoded = event({**record, **place}, names)
+        assert not isinstance(decoded, Commits | Coverage)
+        entries.append(decoded)
         if record["is_last"]:
             entries += [
                 Commit(place["kafka_offset"] + number, place["after_ms"], *each, number)

@@ -1,4 +1,4 @@
-"""Goal: the fold is told what is about groups, and nothing else."""
+"""Goal: the fold gets what is about groups, and nothing else."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_groups_that_ended(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_the_brokers_session(spark: SparkSession) -> None:
-    """Goal: Spark's tasks are told how long the brokers wait for a silent member of KIP-848
+    """Goal: Spark's tasks know how long the brokers wait for a silent member of KIP-848
     (`rules.test_consumer.test_the_brokers_session` has more)."""
     log = of_group(consumer_groups(), "dynamic")
     joins, goes = log[:5], log[-4:]

@@ -1,4 +1,5 @@
-"""Goal: an hour's and a day's row count a group's rebalances, and tell storms and flapping from normal operation."""
+"""Goal: an hour's and a day's row count a group's rebalances, and distinguish storms and flapping from normal
+operation."""
 
 from __future__ import annotations
 
@@ -117,7 +118,7 @@ def rows(stats: DataFrame) -> dict[tuple[str, str, int], dict[str, Any]]:
 
 
 def test_counts(rows: dict[tuple[str, str, int], dict[str, Any]]) -> None:
-    """Goal: births, follow-ups and unseen generations are told apart; what nobody knows adds nothing."""
+    """Goal: births, follow-ups and unseen generations are distinguished; what nobody knows adds nothing."""
     names = (
         *("rebalances", "births", "increments_without_record", "cooperative_follow_ups", "mean_interval_ms"),
         *("members_joined", "members_left", "members_replaced", "partitions_moved", "pause_lower_ms"),

@@ -105,7 +105,7 @@ class Log:
                     lines[row["group_id"], row["partition"]].append(row)
             for line in lines.values():
                 for step in steps_of_line(line, ends, until_ms):
-                    found[told(step)] += 1
+                    found[reported(step)] += 1
         return found
 
 
@@ -130,7 +130,7 @@ def steps_of_line(
     ]
 
 
-def told(step: CommitStep) -> tuple[Any, ...]:
+def reported(step: CommitStep) -> tuple[Any, ...]:
     following = step.next_commit
     return (
         *(step.commit.kafka_partition, step.commit.kafka_offset, step.commit.at_ms, step.commit.offset),
@@ -141,7 +141,7 @@ def told(step: CommitStep) -> tuple[Any, ...]:
     )
 
 
-def told_row(row: dict[str, Any]) -> tuple[Any, ...]:
+def row_values(row: dict[str, Any]) -> tuple[Any, ...]:
     names = ("kafka_partition", "kafka_offset", "at_ms", "offset", "next_kafka_offset", "next_at_ms", "next_offset")
     interval_ms = None if row["interval_ms"] is None else round(row["interval_ms"])
     return (
@@ -205,7 +205,7 @@ def test_the_same_however_it_is_cut(spark: SparkSession) -> None:
     before = as_steps(spark.createDataFrame(closed, COMMIT_STEPS.schema))
     steps = before.unionByName(with_suspicion(last, RULES, until_ms), allowMissingColumns=True)
     found = steps.collect()
-    assert Counter(told_row(row.asDict()) for row in found) == log.expected(until_ms)
+    assert Counter(row_values(row.asDict()) for row in found) == log.expected(until_ms)
     assert len(found) > 100
     assert any(row["is_recreated_topic"] for row in found)
     assert any(row["new_from_ms"] for row in found)
@@ -217,6 +217,6 @@ def test_the_same_however_it_is_cut(spark: SparkSession) -> None:
 
 
 def without_samples(lines: DataFrame) -> set[Any]:
-    """Returns what is told of ends where nothing was sampled, of what is new."""
+    """Returns what is known of ends where nothing was sampled, of what is new."""
     steps = with_ends(steps_of(lines.where("sampled_until_ms IS NULL"), GAP_MS, BEGAN_AT_MS), None, BEGAN_AT_MS)
     return {row.high_watermark for row in steps.select("high_watermark").distinct().collect()}

@@ -1,5 +1,5 @@
 """Goal: each cause that can be proved is the diagnosis where its signs are, and no other is; where they are not enough,
-the rivals are named with what would tell them apart."""
+the rivals are named with what would distinguish them."""
 
 from __future__ import annotations
 
@@ -703,7 +703,7 @@ def test_a_poll_timeout_is_no_fact_without_a_log() -> None:
         ),
     ],
 )
-def test_what_rows_do_not_tell_apart_stays_open(rows: dict[str, Any], rivals: set[str]) -> None:
+def test_what_rows_do_not_distinguish_stays_open(rows: dict[str, Any], rivals: set[str]) -> None:
     (first,) = found(**rows)
     assert first["cause"] is None
     assert rivals <= {each["cause"] for each in first["rivals"]}
@@ -820,12 +820,12 @@ def test_generations_that_form_wait_for_nobody() -> None:
     ],
 )
 def test_one_of_several_topics_is_not_there(unseen: set[str], owned: list[str], causes: list[str]) -> None:
-    """Goal: a group that reads some of its topics is told of the one that does not exist, without alarm."""
+    """Goal: a group that reads some of its topics gets a note on the one that does not exist, without alarm."""
     members = [member("m0", -9, None, subscribed_topics=["orders", "gone"])]
     rows = {"assignments": [owner("m0", -9) | {"topic": topic} for topic in owned]}
-    told = found(members=members, **rows, **sampled(lag(0, 0, 90, 90, "ok")), unseen_topics=lambda _: unseen)
-    assert [each["cause"] for each in told] == causes
-    for each in told:
+    reported = found(members=members, **rows, **sampled(lag(0, 0, 90, 90, "ok")), unseen_topics=lambda _: unseen)
+    assert [each["cause"] for each in reported] == causes
+    for each in reported:
         assert (each["severity"], "no topic gone, to which" in each["explanation"]) == ("info", True)
 
 
@@ -923,7 +923,8 @@ def test_a_rebalance_may_wait_for_a_static_member_that_is_gone() -> None:
     ],
 )
 def test_instance_ids_that_change_with_each_start(change: dict[str, Any], causes: set[str]) -> None:
-    """Goal: a deployment after which no instance id is the same is told so; one that keeps an id is a deployment."""
+    """Goal: a deployment after which no instance id is the same is reported so; one that keeps an id is a
+    deployment."""
     gone, (first, second) = NEW_INSTANCES[:2], NEW_INSTANCES[2:]
     rows = [*gone, first | {"client_id": "old-0"} | change, second | {"client_id": "old-1"}]
     assert {each["cause"] for each in found(members=rows)} == causes

@@ -60,25 +60,26 @@ def test_stretches_of_rebalancing(spark: SparkSession) -> None:
     begun = [{"group_id": "g", "started_at": at(minute)} for minute in (4, 92)]
     found = long_stretches(states, frame(spark, GENERATIONS, begun), RULES)
     rows = found.collect()
-    told = {(row["group_id"], row["first_ms"], row["last_ms"]) for row in rows}
-    states_told = {(row["group_id"], row["first_ms"], row["state"]) for row in rows}
+    reported = {(row["group_id"], row["first_ms"], row["last_ms"]) for row in rows}
+    states_found = {(row["group_id"], row["first_ms"], row["state"]) for row in rows}
     for group_id, begun_ms in (("g", [BEGAN_AT_MS + 92 * 60_000]), ("h", [])):
         sampled = [(BEGAN_AT_MS + minute * 60_000, state) for minute, state in STATES if state is not None]
         stretches = rebalance_stretches(sampled, begun_ms)
         long = {each for each in stretches if each.last_ms - each.first_ms >= RULES.stuck_rebalance_ms}
         assert {(group_id, each.first_ms, each.last_ms) for each in long} == {
-            each for each in told if each[0] == group_id
+            each for each in reported if each[0] == group_id
         }
-        assert {(group_id, each.first_ms, each.state) for each in long} <= states_told
+        assert {(group_id, each.first_ms, each.state) for each in long} <= states_found
     minutes = {
-        (group_id, (first - BEGAN_AT_MS) // 60_000, (last - BEGAN_AT_MS) // 60_000) for group_id, first, last in told
+        (group_id, (first - BEGAN_AT_MS) // 60_000, (last - BEGAN_AT_MS) // 60_000)
+        for group_id, first, last in reported
     }
     assert minutes == {("g", 10, 85), ("h", 10, 95)}
 
 
 def test_partitions_that_were_held_back(spark: SparkSession) -> None:
-    """Goal: a wait is told from its target to the end of the step, or to now, if it is long enough and somebody with a
-    name had the partition then."""
+    """Goal: a wait is reported from its target to the end of the step, or to now, if it is long enough and somebody
+    with a name had the partition then."""
 
     def step(member_id: str, targeted: float, ended: float | None, *waits: tuple[str | None, int, str | None]) -> Any:
         return {
@@ -98,13 +99,13 @@ def test_partitions_that_were_held_back(spark: SparkSession) -> None:
         step("ccc", 1, None, ("orders", 4, "y")),
         step("dddd", 1, 9),
     ]
-    told = held_partitions(frame(spark, MEMBER_EPOCHS, rows), RULES, BEGAN_AT_MS + 20 * 60_000).collect()
-    assert {(row["member_id"], row["topic"], row["partition"], row["held_by"]) for row in told} == {
+    found = held_partitions(frame(spark, MEMBER_EPOCHS, rows), RULES, BEGAN_AT_MS + 20 * 60_000).collect()
+    assert {(row["member_id"], row["topic"], row["partition"], row["held_by"]) for row in found} == {
         ("bb", "orders", 1, "x"),
         ("ccc", "orders", 4, "y"),
     }
     minutes = {
-        row["member_id"]: [(row[name] - BEGAN_AT_MS) / 60_000 for name in ("from_ms", "until_ms")] for row in told
+        row["member_id"]: [(row[name] - BEGAN_AT_MS) / 60_000 for name in ("from_ms", "until_ms")] for row in found
     }
     assert minutes == {"bb": [1, 5], "ccc": [1, 20]}
 

@@ -46,8 +46,8 @@ def test_stretches(spark: SparkSession) -> None:
     cut = BEGAN_AT + timedelta(seconds=65)
     halves = [lag_stretches(lag.where(lag.sampled_at <= cut)), lag_stretches(lag.where(lag.sampled_at > cut))]
     for found in (lag_stretches(lag), joined(halves[0].unionByName(halves[1]))):
-        told = {tuple(each) for each in still_needed(found, last_ms, SHORTEST_MS).select(*COLUMNS[2:]).collect()}
-        assert told == {
+        reported = {tuple(each) for each in still_needed(found, last_ms, SHORTEST_MS).select(*COLUMNS[2:]).collect()}
+        assert reported == {
             (0, waiting, 54, 54, 190, BEGAN_AT_MS, last_ms),
             (1, waiting, 90, 90, 99, last_ms, last_ms),
             (2, ahead, 5_000, None, 130, BEGAN_AT_MS, last_ms),

@@ -71,9 +71,9 @@ def record(group_id: str, kafka_offset: int, hour: float, offset: int | None) ->
 
 
 def member(kafka_offset: int) -> Row:
-    told = json.dumps({"member_id": "m", "subscribed_topic_names": ["orders"]})
+    text = json.dumps({"member_id": "m", "subscribed_topic_names": ["orders"]})
     row = {"group_id": KEPT, "kafka_partition": 7, "kafka_offset": kafka_offset, "kafka_timestamp": at(0)}
-    return row | {"record_type": "consumer_group_member_metadata", "is_tombstone": False, "record_json": told}
+    return row | {"record_type": "consumer_group_member_metadata", "is_tombstone": False, "record_json": text}
 
 
 def generation(group_id: str, kafka_offset: int, hour: float, members: int, to_offset: int | None = None) -> Row:
@@ -133,8 +133,8 @@ class Frames:
         names = collected(names)
         records = self.rows["coordinator_records"].join(names, "group_id", "left_semi")
         samples = self.rows.get("watermarks")
-        told = None if samples is None else samples.join(names, "topic", "left_semi")
-        return Asked(coordinator_records=records, watermarks=told)
+        reported = None if samples is None else samples.join(names, "topic", "left_semi")
+        return Asked(coordinator_records=records, watermarks=reported)
 
     def history(self, groups: DataFrame) -> History:
         groups = collected(groups)
@@ -149,7 +149,7 @@ def collected(rows: DataFrame) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Frames:
-    """Groups to which each of these things happened, and some that nobody needs to be told of."""
+    """Groups to which each of these things happened, and some that nobody needs to know of."""
     group = {"is_alive": True, "is_simple": False, "protocol_type": "consumer", "last_kafka_offset": 90}
     rows: dict[Table, list[Row]] = {
         COORDINATOR_RECORDS: [
@@ -213,9 +213,9 @@ def test_lost_and_expiring_offsets(tables: Frames) -> None:
     as_of_ms = ms(AS_OF_HOURS)
     found = incidents(tables.facts(), RULES, as_of_ms).toArrow().to_pylist()
     assert {name for row in found for name in row} | {"cluster"} == set(INCIDENTS.schema.names)
-    told = {row["group_id"]: (row["kind"], row["duplicates_max"], row["never_read_max"]) for row in found}
-    assert len(found) == len(told)
-    assert told == {
+    rows = {row["group_id"]: (row["kind"], row["duplicates_max"], row["never_read_max"]) for row in found}
+    assert len(found) == len(rows)
+    assert rows == {
         SKIPPED: ("offset_skip", None, 15),
         LOST: ("lost_to_retention", None, 60 + 8_000_400),
         CAME_BACK: ("offsets_expired", None, 8_000_400),
@@ -233,7 +233,7 @@ def test_lost_and_expiring_offsets(tables: Frames) -> None:
 
 
 def test_without_samples(tables: Frames) -> None:
-    """Goal: where nobody knows what the topics held, only what the records prove is told."""
+    """Goal: where nobody knows what the topics held, only what the records prove is reported."""
     as_of_ms = ms(AS_OF_HOURS)
     facts = Frames({name: rows for name, rows in tables.rows.items() if name != "watermarks"}).facts()
     found = incidents(facts, RULES, as_of_ms).select("group_id").collect()

@@ -116,11 +116,11 @@ def test_requests() -> None:
     lines = list(lines_of_requests())
     rows = list(parse_requests(numbered(lines), "UTC", KEEP_ALL))
     in_arrow(rows, PARSED_REQUESTS)
-    told = Counter(name for row in rows for name in (ROW, QUARANTINED) if row[name])
+    found = Counter(name for row in rows for name in (ROW, QUARANTINED) if row[name])
     assert (len({field for field, _ in lines}), len(VALUES)) == (175, 27)
     assert len(lines) == 175 * 27
-    assert told[ROW] > len(lines) // 2
-    assert told[QUARANTINED] > 200
+    assert found[ROW] > len(lines) // 2
+    assert found[QUARANTINED] > 200
     reasons = {row[QUARANTINED]["reason"] for row in rows if row[QUARANTINED]}
     assert {"committedOffset is no integer of Kafka's", "memberEpoch is no integer of Kafka's"} <= reasons
 
@@ -145,9 +145,9 @@ def test_times(second: str, zone: str) -> None:
     event = framed(COORDINATOR.format(broker=1, partition=1) + "Group g is empty", LOGGER, second)
     requests = list(parse_requests(numbered([("", request), ("", longest)]), zone, KEEP_ALL))
     events = list(parse_events(numbered([("", event)]), zone, KEEP_ALL, 10_000))
-    told = [*in_arrow(requests, PARSED_REQUESTS).to_pylist(), *in_arrow(events, PARSED_EVENTS).to_pylist()]
-    assert len(told) == 3
-    for row in told:
+    rows = [*in_arrow(requests, PARSED_REQUESTS).to_pylist(), *in_arrow(events, PARSED_EVENTS).to_pylist()]
+    assert len(rows) == 3
+    for row in rows:
         for name in ("happened_at", "logged_at"):
             at = (row[ROW] or {}).get(name)
             assert at is None or instant_of_ms(EARLIEST_MS) <= at <= instant_of_ms(LATEST_MS)

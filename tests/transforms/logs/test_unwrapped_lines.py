@@ -143,7 +143,7 @@ def rows(log: str, texts: Sequence[str], passes: Sequence[Sequence[int | None]] 
     return list(found)
 
 
-def told(log: str, texts: Sequence[str], **how: Any) -> list[tuple[Any, ...]]:
+def reported(log: str, texts: Sequence[str], **how: Any) -> list[tuple[Any, ...]]:
     """The instant of each row, whether it is ambiguous, its line, and what is said of the group."""
     what = ("group_id", "generation", "error" if log == "request" else "kind")
     found = [row[ROW] for row in rows(log, texts, **how) if row[ROW] is not None]
@@ -161,29 +161,29 @@ def expected(log: str, at_us: int = AT_US, *, is_ambiguous: bool = False) -> lis
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 @pytest.mark.parametrize("layout", [*TEXT_LAYOUTS, *ZONED_LAYOUTS])
 def test_every_layout_in_every_container(log: str, wrapper: str, layout: str) -> None:
-    """Goal: one row, with its instant: where the line has no zone, the container's time tells which of two it is."""
+    """Goal: one row, with its instant: where the line has no zone, the container's time shows which of two it is."""
     line = {**TEXT_LAYOUTS, **ZONED_LAYOUTS}[layout](*SAID[log])
-    assert told(log, WRAPPERS[wrapper](line)) == expected(log)
+    assert reported(log, WRAPPERS[wrapper](line)) == expected(log)
 
 
 @pytest.mark.parametrize("log", SAID)
 @pytest.mark.parametrize("wrapper", SOURCES_ONLY)
 @pytest.mark.parametrize("layout", [*TEXT_LAYOUTS, *ZONED_LAYOUTS])
 def test_every_layout_without_a_container_time(log: str, wrapper: str, layout: str) -> None:
-    """Goal: one row; its time is ambiguous where neither the line nor the order tells its zone."""
+    """Goal: one row; its time is ambiguous where neither the line nor the order shows its zone."""
     lines = SOURCES_ONLY[wrapper]({**TEXT_LAYOUTS, **ZONED_LAYOUTS}[layout](*SAID[log]))
     if layout in ZONED_LAYOUTS:
-        assert told(log, lines) == expected(log)
+        assert reported(log, lines) == expected(log)
         return
-    assert told(log, lines) == expected(log, AT_US - 3_600_000_000, is_ambiguous=True)
-    assert told(log, lines, passes=[[1, None, 1]]) == expected(log)
+    assert reported(log, lines) == expected(log, AT_US - 3_600_000_000, is_ambiguous=True)
+    assert reported(log, lines, passes=[[1, None, 1]]) == expected(log)
 
 
 def test_a_container_that_keeps_another_zone() -> None:
-    """Goal: brokers that log UTC while the settings say Vienna: the container's time tells, and in summer, too."""
+    """Goal: brokers that log UTC while the settings say Vienna: the container's time decides, and in summer, too."""
     for at in (AT, datetime(2026, 7, 1, 12, 0, 0, 123_000, tzinfo=timezone.utc)):
         line = f"{at:%Y-%m-%dT%H:%M:%S}.323Z stdout F [{at:%Y-%m-%d %H:%M:%S},123] INFO {EVENT} ({EVENT_LOGGER})"
-        assert told("server", [line]) == expected("server", us_of(at))
+        assert reported("server", [line]) == expected("server", us_of(at))
 
 
 @pytest.mark.parametrize("value", [-1, 0, "-1", 10**30, "9999-12-31T00:00:00Z", "1969-12-31T23:59:59Z", None])
@@ -195,7 +195,7 @@ def test_a_time_that_nobody_logged(value: Any) -> None:
     found = rows("server", [bad, good], passes=[[2, 2, 1]])
     assert [row[QUARANTINED] is not None for row in found] == [True, False]
     assert found[1][ROW]["logged_at"] == AT_US
-    (mended,) = told("server", [f"{NANOS} stdout F {bad}"])
+    (mended,) = reported("server", [f"{NANOS} stdout F {bad}"])
     assert mended[0] == AT_US + 100_456
 
 

@@ -152,10 +152,10 @@ def member_then(group_id: str, value: dict[str, Any]) -> Member:
 
 @pytest.mark.parametrize("group_id", ["dynamic", "static", "dynamic of 4.4", "static of 4.4", "application"])
 def test_the_epoch_of_a_modern_committer(rows: Rows, group_id: str) -> None:
-    """Goal: a commit has the epoch of the member that owns the partition, as a real broker's records tell it, and none
+    """Goal: a commit has the epoch of the member that owns the partition, as a real broker's records have it, and none
     where nobody does; that of a streams group, and of a consumer group since 4.3, only where an older one would be
     refused."""
-    told = 0
+    known_count = 0
     for offset, members in members_then(group_id):
         for number, place in enumerate(REAL[group_id][2], 1):
             row = rows[group_id, offset * APART + number]
@@ -166,14 +166,14 @@ def test_the_epoch_of_a_modern_committer(rows: Rows, group_id: str) -> None:
             if owner is None:
                 assert (row.owner, row.committer_generation) == (None, None)
             elif holders:
-                told += 1
+                known_count += 1
                 assert (row.owner_attribution, holders) == ("assigned", [row.owner])
                 assert row.committer_generation == (owner.epoch if owner.has[place] == owner.epoch else None)
             else:
                 assert row.owner_attribution == "previous_owner"
                 assert row.committer_generation in (owner.epoch, *([None] if group_id == "application" else []))
                 assert owner.epoch >= 0
-    assert told > 10
+    assert known_count > 10
 
 
 def test_commits_over_a_conversion(rows: Rows) -> None:

@@ -29,7 +29,7 @@ def in_table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return pa.Table.from_pylist(placed, RECORDS).to_pylist()  # type: ignore[no-any-return]
 
 
-def told(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def reported(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows of `share_partitions` after some records, for each end that the topic may have."""
     rows = []
     for key, state in share_states(records).items():
@@ -41,12 +41,12 @@ def told(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_every_field() -> None:
-    """Goal: each value of each field is decoded or kept, and the state after each record can be told."""
+    """Goal: each value of each field is decoded or kept, and the state after each record can be known."""
     cases = list(share_state_cases())
     for case in cases:
         encoded = [SHARE_STATE.encode_record(record) for record in poisoned(case, "orders")]
         records = in_table([share_state_row(key, value, Privacy()) for key, value in encoded])
-        assert all(told(records[: count + 1]) for count in range(len(records)))
+        assert all(reported(records[: count + 1]) for count in range(len(records)))
     assert (len(cases), len({(case.record_type, case.path) for case in cases})) == (213, 21)
 
 
@@ -58,6 +58,6 @@ def test_fields_at_once() -> None:
         batch = {"first_offset": first, "last_offset": last, "delivery_state": 0, "delivery_count": 1}
         fields = {"start_offset": start, "delivery_complete_count": INT32_MAX, "leader_epoch": 1}
         records = in_table([{**update, **fields, "snapshot_epoch": 1, "state_batches": [batch, batch]}] * 2)
-        for row in told(records[:1]) + told(records):
+        for row in reported(records[:1]) + reported(records):
             assert row["available_count"] >= 0
     assert share_lag(INT64_MAX, INT32_MAX, 0) == INT64_MIN

@@ -272,7 +272,7 @@ CONSUMER: dict[str, Any] = {"protocol_type": "consumer", "subscribed_topics": fr
         # Nobody has ever joined: from the commit on.
         (Group(group_id="g", current_state_timestamp_ms=50), 100, -1, RETENTION_MS + 99, False),
         (Group(group_id="g", current_state_timestamp_ms=50), 100, -1, RETENTION_MS + 100, True),
-        # Empty: from the moment when it became so, unless an old record did not tell.
+        # Empty: from the moment when it became so, unless an old record did not say it.
         (
             Group(group_id="g", current_state_timestamp_ms=500, protocol_type="consumer"),
             100,

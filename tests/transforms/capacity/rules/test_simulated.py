@@ -138,18 +138,18 @@ def lag_of(simulation: Simulation, group_id: str, owners: dict[int, dict[TopicPa
 def test_six_would_do(seed: int) -> None:
     """Goal: two members can't carry six partitions of ten records a second; one partition each is four fifths of what
     a member can do."""
-    told, _ = found(OVERLOADED, seed)
-    assert told.members_needed == 6
-    assert CapacityFinding.MORE_NEEDED in told.findings
-    assert CapacityFinding.MORE_WONT_HELP not in told.findings
+    reported, _ = found(OVERLOADED, seed)
+    assert reported.members_needed == 6
+    assert CapacityFinding.MORE_NEEDED in reported.findings
+    assert CapacityFinding.MORE_WONT_HELP not in reported.findings
 
 
 def test_the_pace_of_members_with_a_backlog() -> None:
     """Goal: over all seeds, the error of the pace is small, and the interval holds."""
     errors, held = [], 0
     for seed in SEEDS:
-        told, truth = found(OVERLOADED, seed)
-        for each in told.members:
+        reported, truth = found(OVERLOADED, seed)
+        for each in reported.members:
             pace, processed = each.pace, truth.processed_per_s[each.member_id]
             assert pace.per_s is not None
             assert pace.per_s == pytest.approx(PACE_PER_S, rel=0.15)
@@ -163,28 +163,28 @@ def test_the_pace_of_members_with_a_backlog() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_pace_that_nobody_can_know(seed: int) -> None:
     """Goal: members that always keep up have a lower bound, which is true; fewer are never promised beyond it."""
-    told, _ = found(QUIET, seed)
-    assert all(each.pace.per_s is None for each in told.members)
-    assert all(0 < (each.pace.at_least or 0.0) <= PACE_PER_S for each in told.members)
-    assert told.is_bound
-    assert CapacityFinding.ENOUGH in told.findings
-    assert not {CapacityFinding.MORE_NEEDED, CapacityFinding.MORE_WONT_HELP} & {*told.findings}
+    reported, _ = found(QUIET, seed)
+    assert all(each.pace.per_s is None for each in reported.members)
+    assert all(0 < (each.pace.at_least or 0.0) <= PACE_PER_S for each in reported.members)
+    assert reported.is_bound
+    assert CapacityFinding.ENOUGH in reported.findings
+    assert not {CapacityFinding.MORE_NEEDED, CapacityFinding.MORE_WONT_HELP} & {*reported.findings}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_hot_partition(seed: int) -> None:
     """Goal: a partition that gets more than a member can process is named, and no number of members is asked for."""
-    told, _ = found(HOT, seed)
-    assert [place.partition for place in told.hot] == [5]
-    assert {CapacityFinding.HOT_PARTITION, CapacityFinding.MORE_WONT_HELP} <= {*told.findings}
-    assert told.members_needed is None
+    reported, _ = found(HOT, seed)
+    assert [place.partition for place in reported.hot] == [5]
+    assert {CapacityFinding.HOT_PARTITION, CapacityFinding.MORE_WONT_HELP} <= {*reported.findings}
+    assert reported.members_needed is None
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_more_members_than_partitions(seed: int) -> None:
-    told, _ = found(IDLE, seed)
-    assert told.idle_members == 2
-    assert CapacityFinding.IDLE_MEMBERS in told.findings
+    reported, _ = found(IDLE, seed)
+    assert reported.idle_members == 2
+    assert CapacityFinding.IDLE_MEMBERS in reported.findings
 
 
 def test_uneven_pace() -> None:
@@ -194,6 +194,6 @@ def test_uneven_pace() -> None:
     assert alike[True] == 0
     assert uneven[False] == 0
     for seed in SEEDS:
-        told, (slow, _) = found(UNEVEN, seed)
-        paces = {each.member_id: each.pace.per_s or 0.0 for each in told.members}
+        reported, (slow, _) = found(UNEVEN, seed)
+        paces = {each.member_id: each.pace.per_s or 0.0 for each in reported.members}
         assert max(paces[name] for name in slow) < min(pace for name, pace in paces.items() if name not in slow)

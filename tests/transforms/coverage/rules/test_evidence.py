@@ -65,7 +65,7 @@ def read_in_passes(log: CleanedLog) -> None:
 
 
 def check_state(log: CleanedLog, readings: list[Reading], rows: dict[int, object], position: int) -> None:
-    """Checks that what is held of a key is its newest record, unless the readings say that they can't tell."""
+    """Checks that what is held of a key is its newest record, unless the readings say that they can't know."""
     lost_from = max((each.from_offset for each in readings if each.is_state_lost), default=0)
     held = {key: at for at, key in sorted(rows.items())}
     for key, at in held.items():
@@ -93,7 +93,7 @@ def check(log: CleanedLog, readings: list[Reading], rows: dict[int, object], pos
 
 @pytest.mark.parametrize("seed", range(200))
 def test_keys_that_come_again(seed: int) -> None:
-    """Goal: where no header tells of the gaps, a key that comes again proves that all records are there from then on,
+    """Goal: where no header shows the gaps, a key that comes again proves that all records are there from then on,
     in whatever state a cleaning was left; and some logs give such a proof."""
     log = a_log(seed)
     log.has_headers = False
@@ -107,7 +107,7 @@ def test_keys_that_come_again(seed: int) -> None:
 
 def test_a_cleaning_that_is_half_done() -> None:
     """Goal: a segment below was thinned by a record far above, and a key comes again in between: all records there are
-    told, and nothing is said of the thinned key before the log's end."""
+    reported, and nothing is said of the thinned key before the log's end."""
     headers = [BatchHeader(0, 3, 2, is_without_rows=False), BatchHeader(4, 9, 6, is_without_rows=False)]
     assert explained_from([Gap(1, 3)], 0, lambda *_: headers) == 3
     read = Read(begin=0, end=10, begin_ms=0, explained_from=3, proof="batch_headers", at_end=(12, 700))
@@ -118,7 +118,7 @@ def test_a_cleaning_that_is_half_done() -> None:
 
 
 def test_a_log_that_nobody_cleaned_is_complete_from_its_birth() -> None:
-    """Goal: markers and aborted transactions are explained, so that all of it is told, by the headers alone."""
+    """Goal: markers and aborted transactions are explained, so that all of it is known, by the headers alone."""
     log = a_log(1)
     append(log, 200)
     log.random = Random(5)  # by which nothing is cleaned during the read
@@ -140,6 +140,6 @@ def test_headers_are_asked_for_from_the_end() -> None:
 
 
 def test_a_record_that_was_not_delivered() -> None:
-    """Goal: a committed record that lies whole in the log and that we lack is no compaction, and is told."""
+    """Goal: a committed record that lies whole in the log and that we lack is no compaction, and is reported."""
     with pytest.raises(UnreadError, match="offset 5"):
         explained_from([Gap(5, 6)], 0, lambda *_: [BatchHeader(4, 6, 3, is_without_rows=False)])

@@ -133,7 +133,7 @@ def readings_from(steps: list[dict[str, Any]]) -> tuple[list[Reading], int]:
 
 @given(st.lists(READING, min_size=1, max_size=4), st.none() | st.integers(4, 6))
 def test_readings_are_made_again(steps: list[dict[str, Any]], known_until_ms: int | None) -> None:
-    """Goal: stretches that were kept tell of readings that give the same stretches, however they came to be."""
+    """Goal: stretches that were kept stand for readings that give the same stretches, however they came to be."""
     readings, position = readings_from(steps)
     assume(readings[-1].begin < position)  # a last reading without a record leaves no stretch to make it from
     found = stretches(readings, position, known_until_ms)

@@ -2,7 +2,7 @@
 
 Each round one thing happens (somebody joins, leaves, dies, restarts, subscribes anew; a topic grows; the leader fails
 to sync; the group is deleted), and then the members rejoin until the group is at rest, with commits in between. The
-truth is what the consumers were told: who owned what from which record on.
+truth is what the consumers learned: who owned what from which record on.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Consumer:
     generation: int = -1
 
     def identity(self, generation: int | None = None) -> dict[str, Any]:
-        """Returns the fields by which requests name a member, of its own generation unless told otherwise."""
+        """Returns the fields by which requests name a member, of its own generation unless given otherwise."""
         return {
             "generation_id": self.generation if generation is None else generation,
             "member_id": self.member_id,

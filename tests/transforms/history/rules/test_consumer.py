@@ -46,11 +46,11 @@ def test_cut_anywhere(log: list[dict[str, Any]], group_id: str) -> None:
 def test_causes(log: list[dict[str, Any]]) -> None:
     """Goal: each epoch names what its operation did, and how sure its trigger is; a leave and a kill look the same."""
     rebalances = whole(log, "dynamic")["rebalances"].values()
-    told = [
+    reported = [
         ([each["kind"] for each in row["changes"]], row["inferred_trigger"], row["inferred_trigger_confidence"] == 1)
         for row in rebalances
     ]
-    assert told == [
+    assert reported == [
         (["group_started"], "joined", True),
         (["member_joined"], "joined", True),
         (["member_joined"], "joined", True),
@@ -65,7 +65,7 @@ def test_causes(log: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(("after_ms", "cause"), [(299_999, "left"), (300_000, "rebalance_timeout")])
 def test_who_gave_nothing_up_in_time(log: list[dict[str, Any]], after_ms: int, cause: str) -> None:
     """Goal: a member that still held what others waited for when its rebalance timeout was over was fenced for that;
-    one that went before left, as far as the records tell."""
+    one that went before left, as far as the records show."""
     records = of_group(log, "dynamic")
     held = next(n for n, each in enumerate(records) if each["value"] and each["value"].get("state") == UNREVOKED)
     end = next(n for n, each in enumerate(records) if each["step"] == "v is killed")
@@ -82,7 +82,7 @@ def test_who_gave_nothing_up_in_time(log: list[dict[str, Any]], after_ms: int, c
 @pytest.mark.parametrize(("session_ms", "cause"), [(45_000, "left"), (20_000, "session_expired")])
 def test_the_brokers_session(log: list[dict[str, Any]], session_ms: int, cause: str) -> None:
     """Goal: a member that committed every second and went 25 s after its last commit left where the brokers wait for
-    45 s, as they do unless told otherwise, and fell silent where they wait for 20 s; no table says what they were set
+    45 s, as they do unless set otherwise, and fell silent where they wait for 20 s; no table says what they were set
     to."""
     records = of_group(log, "dynamic")
     joins, goes = records[:5], records[-4:]
@@ -91,8 +91,8 @@ def test_the_brokers_session(log: list[dict[str, Any]], session_ms: int, cause: 
     gone = [{**each, "after_ms": 33_000} for each in goes]
     gone[3]["value"] = {**gone[3]["value"], "epoch": 2}
     events = [*map(event, joins), commits, *map(event, gone)]
-    told = [Coverage(0, Completeness.COMPLETE), *events]
-    rows = fold("dynamic", 0, None, told, consumer_session_timeout_ms=session_ms).rows
+    covered = [Coverage(0, Completeness.COMPLETE), *events]
+    rows = fold("dynamic", 0, None, covered, consumer_session_timeout_ms=session_ms).rows
     (member,) = rows["members"]
     assert (member["leave_cause"], member["session_timeout_ms"]) == (cause, None)
     assert rows["rebalances"][-1]["inferred_trigger"] == cause
@@ -111,7 +111,7 @@ def test_movement_is_by_target(log: list[dict[str, Any]]) -> None:
 
 
 def owners_by_records(records: list[dict[str, Any]]) -> list[tuple[int, dict[tuple[str, int], str]]]:
-    """Returns who owned what behind each record, told from the current assignments by the rule alone."""
+    """Returns who owned what behind each record, computed from the current assignments by the rule alone."""
     held: dict[str, set[tuple[str, int]]] = {}
     found = []
     for record in records:
@@ -138,8 +138,8 @@ def test_owners(log: list[dict[str, Any]], group_id: str) -> None:
     nothing."""
     records = of_group(log, group_id)
     assignments = whole(log, group_id)["assignments"]
-    told = [(offset, owners_at(assignments, offset)) for offset, _ in owners_by_records(records)]
-    assert told == owners_by_records(records)
+    reported = [(offset, owners_at(assignments, offset)) for offset, _ in owners_by_records(records)]
+    assert reported == owners_by_records(records)
 
 
 def test_who_waited_for_whom(log: list[dict[str, Any]]) -> None:
@@ -180,7 +180,7 @@ def test_a_static_member_that_comes_back(log: list[dict[str, Any]]) -> None:
 
 def test_there_and_back(log: list[dict[str, Any]]) -> None:
     """Goal: a live upgrade and the live downgrade behind it keep the incarnation and the numbers; who left at the
-    downgrade is who is missing in the classic record, and every rebalance is told in full."""
+    downgrade is who is missing in the classic record, and every rebalance is reported in full."""
     tables = whole(log, "migrated")
     rows = [(*key, row["group_type"], row["ended_by"]) for key, row in tables["generations"].items()]
     assert rows == [
@@ -212,7 +212,7 @@ def compacted(records: list[dict[str, Any]], count: int) -> list[dict[str, Any]]
 @pytest.mark.parametrize("group_id", GROUPS)
 def test_a_compacted_beginning(log: list[dict[str, Any]], group_id: str) -> None:
     """Goal: behind a compacted beginning of any length the owners are the true ones, and no epoch, cause, movement or
-    convergence is told otherwise than by the whole log."""
+    convergence is reported otherwise than by the whole log."""
     records = of_group(log, group_id)
     truth = whole(log, group_id)
     for count in range(1, len(records)):
@@ -238,7 +238,7 @@ def test_a_compacted_beginning(log: list[dict[str, Any]], group_id: str) -> None
 
 
 def test_the_timeline(log: list[dict[str, Any]]) -> None:
-    """Goal: an epoch's entry tells who came and went in the records before it, what moved behind it, and who was waited
+    """Goal: an epoch's entry says who came and went in the records before it, what moved behind it, and who was waited
     for, for how long; a conversion brings nobody and takes nobody."""
     entries = {group_id: timeline_of(whole(log, group_id)) for group_id in ("dynamic", "migrated")}
     joins = entries["dynamic"][1]

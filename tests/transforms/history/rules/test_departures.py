@@ -16,8 +16,15 @@ def tenure(left_after_s: int | None, member_id: str = "m-1") -> dict[str, Any]:
 
 
 def line(after_s: int, kind: str = "member_failed", **fields: Any) -> dict[str, Any]:
-    told = {"kind": kind, "member_id": "m-1", "member_ids": None, "reason": None, "client_reason": None, **fields}
-    return {"logged_at": AT + timedelta(seconds=after_s), **told}
+    fields_of_line = {
+        "kind": kind,
+        "member_id": "m-1",
+        "member_ids": None,
+        "reason": None,
+        "client_reason": None,
+        **fields,
+    }
+    return {"logged_at": AT + timedelta(seconds=after_s), **fields_of_line}
 
 
 def causes(members: list[dict[str, Any]], *lines: dict[str, Any]) -> list[Any]:
@@ -35,13 +42,13 @@ def test_a_line_that_does_not_say_why() -> None:
     """Goal: a client that was silent, and left without a reason, is not known to have left by its own will; a static
     member, which does not leave as it closes, was removed."""
 
-    def told(guess: str, **reason: str) -> list[Any]:
+    def guesses(guess: str, **reason: str) -> list[Any]:
         return causes([tenure(60) | {"leave_cause": guess}], line(58, "member_left", **reason))
 
-    assert told("left") == [("left", 1.0)]
-    assert told("session_expired") == told("left_poll_timeout") == [("left_poll_timeout", 0.7)]
-    assert told("session_expired", client_reason="the consumer is being closed") == [("left", 1.0)]
-    assert told("admin_removed") == [("admin_removed", 1.0)]
+    assert guesses("left") == [("left", 1.0)]
+    assert guesses("session_expired") == guesses("left_poll_timeout") == [("left_poll_timeout", 0.7)]
+    assert guesses("session_expired", client_reason="the consumer is being closed") == [("left", 1.0)]
+    assert guesses("admin_removed") == [("admin_removed", 1.0)]
 
 
 def test_a_line_of_several_members() -> None:
@@ -69,10 +76,10 @@ def test_an_id_that_comes_back() -> None:
 def test_a_line_of_a_coordinator_that_had_lost_the_group() -> None:
     """Goal: a line does not count for a departure before which a generation began that still had the member."""
 
-    def told(began_after_s: int) -> str:
+    def cause(began_after_s: int) -> str:
         generations = [{"started_at": AT + timedelta(seconds=began_after_s)}]
         (row,) = with_logged_causes([tenure(100)], [line(60)], generations)
         return str(row["leave_cause"])
 
-    assert told(100) == "session_expired"
-    assert told(80) == "left"
+    assert cause(100) == "session_expired"
+    assert cause(80) == "left"

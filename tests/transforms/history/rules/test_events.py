@@ -133,8 +133,8 @@ def test_connect(metadata: bytes, assigned: bytes, expected: set[tuple[str, int]
 
 def test_the_delay_of_connect() -> None:
     """Goal: the delay stands in the assignments of the incremental protocols; the eager one and consumers have none."""
-    told = [connect_assignment(version, {"sink": [0]}, delay_ms=300_000) for version in (1, 2)]
-    assert [read(connect_metadata(2), each, "connect").scheduled_delay_ms for each in told] == [300_000, 300_000]
+    reported = [connect_assignment(version, {"sink": [0]}, delay_ms=300_000) for version in (1, 2)]
+    assert [read(connect_metadata(2), each, "connect").scheduled_delay_ms for each in reported] == [300_000, 300_000]
     assert read(connect_metadata(2), connect_assignment(2, {}), "connect").scheduled_delay_ms == 0
     for assigned in (connect_assignment(0, {"sink": [0]}), b"", b"\0\2\0"):
         assert read(connect_metadata(0), assigned, "connect").scheduled_delay_ms is None

@@ -77,7 +77,7 @@ def test_every_type_of_group() -> None:
         "reading": [["orders"]],
         "unreadable": [["orders"], None],
         "connect": [None],
-        "modern": [None],  # told by its own records
+        "modern": [None],  # shown by its own records
     }
     found = expiring_offsets(
         groups=topic.groups,
@@ -95,8 +95,8 @@ def test_every_type_of_group() -> None:
     )
     columns = ("group_id", "cause", "topic", "committed_partition_count", "idle_since", "offsets_expire_at")
     assert [row["offsets_expire_at"] for row in found] == sorted(row["offsets_expire_at"] for row in found)
-    told = {tuple(row[name] for name in columns) for row in found}
-    assert told == {
+    rows = {tuple(row[name] for name in columns) for row in found}
+    assert rows == {
         (*row[:4], day(row[4]), day(row[5]))
         for row in (
             ("emptied", "no_members", None, 2, 5, 12),

@@ -125,7 +125,7 @@ def test_decrease_without_tombstone() -> None:
 
 def test_live_upgrade_closes_the_classic_rows() -> None:
     """Goal: KIP-848 records of the tombstone's own operation keep the incarnation; so does the downgrade, whose
-    generation is the last epoch; the rebalance behind it is told."""
+    generation is the last epoch; the rebalance after it is reported."""
     log = Log().record(4, member("a", 0)).tombstone().other("consumer", same_time=True)
     pending = folded(log.entries)
     assert pending.table("generations")[0]["ended_by"] == "tombstone"
@@ -210,7 +210,7 @@ def test_a_later_group_has_no_offsets_of_the_one_before() -> None:
 
 
 def test_a_group_is_upgraded_while_its_first_members_join() -> None:
-    """Goal: a rebalance that is under way has no record: an epoch above that of a new group tells that it was not empty
+    """Goal: a rebalance that is under way has no record: an epoch above that of a new group shows that it was not empty
     any more."""
     log = Log().birth().record(1).tombstone().other("consumer", 2, same_time=True)
     tables = folded(log.entries)
@@ -265,7 +265,7 @@ def test_compacted_transitions_claim_nothing() -> None:
 
 
 def test_a_hole_ends_what_was_open() -> None:
-    """Goal: behind a hole the owner is unknown until a record tells; the member is the same one."""
+    """Goal: behind a hole the owner is unknown until a record shows; the member is the same one."""
     log = Log().record(1, member("a", 0)).mark("unknown")
     hole_at = log.offset + 1
     log.offset += 10
@@ -302,7 +302,7 @@ def test_a_thinned_stretch_between_complete_ones() -> None:
 
 
 def test_a_thinned_stretch_without_its_tombstones() -> None:
-    """Goal: where a group's end may have come and gone, nothing that was open is held, until a record tells."""
+    """Goal: where a group's end may have come and gone, nothing that was open is held, until a record shows."""
     log = Log().record(1, member("a", 0)).mark("compacted", is_state_lost=True).mark("complete")
     lost = folded(log.entries)
     assert (lost.group["generation"], lost.table("generations")[0]["ended_by"]) == (None, "hole")
@@ -343,7 +343,7 @@ def test_a_compacted_stretch_that_has_all_its_records() -> None:
 
 
 def test_nothing_is_claimed_without_coverage() -> None:
-    """Goal: a fold that is told nothing of coverage states records and claims nothing."""
+    """Goal: a fold that gets no coverage states records and claims nothing."""
     tables = folded(Log().record(1, member("a", 0)).record(2, member("b", 0)).entries, marks=())
     assert [row["is_hole"] for row in tables.table("rebalances")] == [True]
     assert [row["is_start_known"] for row in tables.table("assignments")] == [False, False]
@@ -507,7 +507,7 @@ def reversed_partitions(entries: list[Entry]) -> Iterable[Entry]:
 
 
 def test_admin_reset_of_an_empty_group() -> None:
-    """Goal: a commit while there are no members is nobody's: it is told apart and begins nothing."""
+    """Goal: a commit while there are no members is nobody's: it is counted separately and begins nothing."""
     log = Log().record(1, member("a", 0)).commit(0).wait(9_000).record(2)
     assert folded(log.entries).group["last_memberless_commit_at"] is None
     tables = folded(log.wait(9_000).commit(0, at=0).entries)
@@ -544,7 +544,7 @@ def test_disorder_is_refused(swap: tuple[int, int]) -> None:
 
 
 def test_late_mark_is_refused() -> None:
-    """Goal: coverage can't be told after what it should have judged."""
+    """Goal: coverage can't come after what it should have judged."""
     tables = Tables()
     tables.take(Log().record(1, member("a", 0)).entries)
     with pytest.raises(LogOrderError):

@@ -1,4 +1,4 @@
-"""Goal: the timeline of a group is told in an order of its own, not in that of the rows."""
+"""Goal: the timeline of a group is written in an order of its own, not in that of the rows."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def open_rows(tables: Tables) -> OpenRows:
 
 @pytest.mark.parametrize("cut", range(1, len(two_incarnations().entries)))
 def test_a_state_that_can_not_be_read(cut: int) -> None:
-    """Goal: wherever the log is cut, the state that the open rows tell goes on to the same generations, members and
+    """Goal: wherever the log is cut, the state that the open rows hold goes on to the same generations, members and
     owners with the same begins and ends; only the next transition is a hole, and its ends may be later than known."""
     entries = two_incarnations().entries
     whole, tables = folded(entries), folded(entries[:cut])

@@ -98,7 +98,7 @@ def test_causes(group_id: str) -> None:
         assert not row["is_hole"]
         found.setdefault(step_of[row["kafka_offset"]], []).append({each["kind"] for each in row["changes"]})
     expected = {
-        step: [{kind.name for kind in of_epoch} for of_epoch in told] for step, told in CAUSES[group_id].items()
+        step: [{kind.name for kind in of_epoch} for of_epoch in reported] for step, reported in CAUSES[group_id].items()
     }
     assert found == expected
 
@@ -126,7 +126,7 @@ def test_cut_anywhere(group_id: str) -> None:
 
 @pytest.mark.parametrize("group_id", GROUPS)
 def test_no_false_claims(group_id: str) -> None:
-    """Where a beginning was cleaned, or any part was not read, nothing is told that is not so."""
+    """Where a beginning was cleaned, or any part was not read, nothing is claimed that is not so."""
     log: list[Keyed] = [
         ((record["record_type"], *record["key"].values()), record["value"] is None, event(record, NAMES))
         for record in of_group(LOG, group_id)
@@ -170,8 +170,8 @@ def test_shared_intervals_follow_each_other() -> None:
     """A partition's intervals neither overlap nor leave out an instant at which a member had it."""
     rows = whole(SHARE)["share_assignments"].values()
     intervals = shared_ownership(rows)
-    for place, told in groupby(intervals, key=itemgetter("topic", "partition")):
-        spans = [(row["from_offset"], row["to_offset"]) for row in told]
+    for place, requests in groupby(intervals, key=itemgetter("topic", "partition")):
+        spans = [(row["from_offset"], row["to_offset"]) for row in requests]
         assert all(end <= begin for (_, end), (begin, _) in pairwise(spans))
         of_place = [row for row in rows if (row["topic"], row["partition"]) == place]
         for offset in {row["from_offset"] for row in of_place}:

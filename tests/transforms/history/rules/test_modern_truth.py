@@ -23,7 +23,7 @@ def test_history_is_the_truth(name: str) -> None:
 @pytest.mark.parametrize("name", PLAYED)
 def test_parts_of_a_log(name: str) -> None:
     """Goal: a history that is folded record by record is the one that is folded at once; where a beginning was cleaned,
-    or any part was not read, nothing is told that is not so."""
+    or any part was not read, nothing is claimed that is not so."""
     played = play(name, 2)
     log, looks = played.log, played.looks
     whole, cut = History(played.group_id), History(played.group_id)

@@ -1,4 +1,4 @@
-"""Goal: what a rebalance cost is told where a bound of it is known, and no bound is made up."""
+"""Goal: what a rebalance cost is reported where a bound of it is known, and no bound is made up."""
 
 from __future__ import annotations
 

@@ -49,13 +49,13 @@ def instants(live: LiveGroup) -> Iterable[int]:
 @some
 @given(live=histories)
 def test_tables_equal_the_truth(live: LiveGroup) -> None:
-    """Goal: generations, leaders, members and owners at every instant are what the consumers were told, and the changes
+    """Goal: generations, leaders, members and owners at every instant are what the consumers learned, and the changes
     of a rebalance are the difference of its members."""
     tables = folded(live.log())
     stated = [row for row in tables.table("generations") if row["generation"]]
-    told = [each for each in live.truth if each.generation > 0]
+    reported = [each for each in live.truth if each.generation > 0]
     assert [(row["generation"], row["leader"], row["member_count"], row["started_at"]) for row in stated] == [
-        (each.generation, each.leader, len(each.members), each.at_ms * 1_000) for each in told
+        (each.generation, each.leader, len(each.members), each.at_ms * 1_000) for each in reported
     ]
     for at_ms in instants(live):
         owners = getattr(truth_at(live.truth, at_ms), "owners", {})
@@ -219,8 +219,8 @@ def test_compaction_and_holes_make_no_answer_wrong(live: LiveGroup, data: st.Dat
             assert [row[name] for name in CLAIMED] == [claimed[name] for name in CLAIMED]
             assert all(change in claimed["changes"] for change in row["changes"])
             # How many partitions there ever were is only known to who saw them.
-            untold = [change["kind"] for change in claimed["changes"] if change not in row["changes"]]
-            assert set(untold) <= {"partitions_added", "topic_deleted"}
+            unlisted = [change["kind"] for change in claimed["changes"] if change not in row["changes"]]
+            assert set(unlisted) <= {"partitions_added", "topic_deleted"}
 
     times = {entry.kafka_offset: entry.kafka_timestamp_ms for entry in log}  # type: ignore[union-attr]
     until = [max((at for offset, at in times.items() if offset < bound), default=0) for bound in (first, second, third)]

@@ -288,7 +288,7 @@ def test_crash_and_quick_restart_begins_with_the_join() -> None:
     [("a", "leader_rejoined", 0.9), ("b", "metadata_changed", 0.9), ("ab", "metadata_changed", 0.45)],
 )
 def test_first_to_come_back_after_a_revocation(revokers: str, trigger: str, confidence: float) -> None:
-    """Goal: the leader alone is told for certain, nobody else is; among several it may have been the leader."""
+    """Goal: the leader alone is known for certain, nobody else is; among several it may have been the leader."""
     given_up = {name: [9] if name in revokers else [] for name in "ab"}
     log = Log().record(1, member("a", 0, owned=[0, *given_up["a"]]), member("b", 1, owned=[1, *given_up["b"]]))
     row = folded(log.record(2, member("a", 0), member("b", 1)).entries).rows["rebalances"][1, 2]

@@ -1,5 +1,5 @@
 """Goal: of a log that Kafka's cleaner thins between passes and during them, the ledger claims nothing that is not so,
-and tells in full what lies where nothing was removed.
+and reports in full what lies where nothing was removed.
 
 An hour of ten very different groups is simulated; their records go into one partition, with a cleaner that works at
 random. Passes read it at random instants, in pieces, and fold what they read. Each claim is held against the fold of
@@ -24,7 +24,7 @@ CLEANINGS = 30  # of each hour
 @pytest.mark.parametrize("cleaning", range(CLEANINGS))
 def test_every_claim_is_so(seed: int, cleaning: int) -> None:
     """Goal: no rebalance, interval, tenure, finding or owner is claimed that a ledger of the whole log does not have;
-    a rebalance whose two records survive in a complete stretch is told as it was."""
+    a rebalance whose two records survive in a complete stretch is reported as it was."""
     passes = Passes(seed, cleaning)
     passes.run()
     found = passes.stretches(passes.known_until_ms)

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 SEED = 7
 COMPACTED = "compaction"
 COMPLETE = tuple(name for name in PLAYED if name != COMPACTED)
-# Played at leisure, its processes die after their first commit, or before it: then no record tells why.
+# Played at leisure, its processes die after their first commit, or before it: then no record says why.
 UNTOLD = "job-crashes"
 MIXED_GROUPS = 5  # of the one in which guesses are hard
 SURE = 0.8
@@ -54,7 +54,7 @@ def all_complete() -> list[tuple[Group, Ledger]]:
     return [each for name in COMPLETE for each in played(name)]
 
 
-def all_told() -> list[tuple[Group, Ledger]]:
+def all_ledgers() -> list[tuple[Group, Ledger]]:
     return [each for name in COMPLETE if name != UNTOLD for each in played(name)]
 
 
@@ -89,7 +89,7 @@ def test_triggers_by_log() -> None:
 def test_inferred_triggers() -> None:
     """Goal: at least nine of ten guesses are right, and of each trigger that scenarios bring about often most are found
     and most guesses hold; the surest are right more often than the others."""
-    guesses = [guess for group, ledger in all_told() for guess in triggers(group, ledger)]
+    guesses = [guess for group, ledger in all_ledgers() for guess in triggers(group, ledger)]
     assert sum(guess.truth == guess.guess for guess in guesses) >= 0.9 * len(guesses)
     of = scores(guesses)
     for name, precision, recall in FLOORS:
@@ -108,18 +108,18 @@ def share_right(steps: list[tuple[float, int, int]]) -> float:
 
 def test_leave_causes() -> None:
     """Goal: why a member went is right nine times of ten, and always where the records say it."""
-    guesses = [guess for group, ledger in all_told() for guess in leaves(group, ledger)]
+    guesses = [guess for group, ledger in all_ledgers() for guess in leaves(group, ledger)]
     assert sum(guess.truth == guess.guess for guess in guesses) >= 0.9 * len(guesses)
     stated = {guess.truth for guess in guesses if guess.confidence == 1}
     assert stated == {"replaced"}
 
 
 def test_who_dies_before_its_first_commit() -> None:
-    """Goal: where no record tells why a member went or a rebalance began, the guess says that it is unsure; one commit
-    is enough to tell."""
+    """Goal: where no record shows why a member went or a rebalance began, the guess says that it is unsure; one commit
+    is enough to know."""
     ((group, ledger),) = played(UNTOLD)
-    told = [guess for guess in leaves(group, ledger) if guess.guess == "session_expired"]
-    assert len(told) >= 0.6 * len(leaves(group, ledger))
+    reported = [guess for guess in leaves(group, ledger) if guess.guess == "session_expired"]
+    assert len(reported) >= 0.6 * len(leaves(group, ledger))
     guesses = [*leaves(group, ledger), *triggers(group, ledger)]
     wrong = [guess for guess in guesses if guess.guess != guess.truth]
     assert {(guess.truth, guess.guess, guess.confidence) for guess in wrong} == {("session_expired", "left", 0.5)}

@@ -93,27 +93,27 @@ def test_ends(cause: str | None, trigger: str | None, end: str) -> None:
     """Goal: a tenure ended as the server log says, or else as the records do."""
     gone: dict[str, Any] = {**MEMBER, "left_at": AT + MINUTE, "leave_cause": cause, "to_offset": 7}
     gone["leave_cause_confidence"] = None if cause is None else 0.75
-    told = {**REBALANCE, "trigger": trigger, "changes": [{"kind": "dynamic_restart"}]}
-    (tenure,) = workload_of(replace(ROWS, members=[gone], rebalances=[told])).tenures
+    reported = {**REBALANCE, "trigger": trigger, "changes": [{"kind": "dynamic_restart"}]}
+    (tenure,) = workload_of(replace(ROWS, members=[gone], rebalances=[reported])).tenures
     is_guess = trigger is None and cause in {"left", "session_expired"}
     assert (tenure.end, tenure.doubt) == (end, 0.25 if is_guess else 0.0)
     static = {**gone, "group_instance_id": "i"}
-    assert workload_of(replace(ROWS, members=[static], rebalances=[told])).tenures[0].doubt == 0.0
+    assert workload_of(replace(ROWS, members=[static], rebalances=[reported])).tenures[0].doubt == 0.0
 
 
-def test_a_session_that_no_record_tells() -> None:
+def test_a_session_that_no_record_shows() -> None:
     """Goal: where the broker's session is said to be another than the guess took it for, the guess is none."""
     gone: dict[str, Any] = {**MEMBER, "left_at": AT + MINUTE, "leave_cause": "left", "leave_cause_confidence": 0.95}
     rows = replace(ROWS, generations=[MODERN], members=[{**gone, "is_classic": False, "session_timeout_ms": None}])
     shorter: tuple[str, ...] = ("session.timeout.ms=6000",)
-    for taken_ms, told, doubt in (
+    for taken_ms, reported, doubt in (
         (45_000, (), 0.05),
         (45_000, shorter, 0.5),
         (6_000, shorter, 0.05),
         (6_000, (), 0.05),
     ):
-        workload = workload_of(replace(rows, consumer_session_ms=taken_ms), told)
-        assert workload.actual.session_ms == (6_000 if told else taken_ms)
+        workload = workload_of(replace(rows, consumer_session_ms=taken_ms), reported)
+        assert workload.actual.session_ms == (6_000 if reported else taken_ms)
         assert workload.tenures[0].doubt == pytest.approx(doubt)
 
 
@@ -163,7 +163,7 @@ def requests(*minutes: float, api: str = "HEARTBEAT", lasts: timedelta = timedel
 
 
 def test_silences() -> None:
-    """Goal: a complete request log tells how often members speak, and when one stood still; with a hole, none tells."""
+    """Goal: a complete request log shows how often members speak, and when one stood still; with a hole, none does."""
     rows = replace(
         ROWS, until=AT + 3 * MINUTE, requests=requests(*(each / 12 for each in range(37) if each not in (20, 21, 22)))
     )

@@ -13,7 +13,7 @@ STALE, UNRELEASED = 113, 111
 AT = T + 60_000
 
 
-def told(*requests: Request, **parts: Any) -> list[tuple[str, str, int]]:
+def reported(*requests: Request, **parts: Any) -> list[tuple[str, str, int]]:
     rows = incidents(facts(requests=[*requests], **parts), RULES)
     return [(row["kind"], row["severity"], row["occurrences"]) for row in rows]
 
@@ -24,9 +24,9 @@ def commit(error_code: int, after_ms: int = 0, member_id: str = "m-2", *offsets:
 
 def test_a_commit_that_is_repeated_with_the_new_epoch() -> None:
     """Goal: the epoch rose on a commit's way, and the member committed again, or had got as far: nothing was lost."""
-    assert told(commit(STALE), commit(0, 5)) == []
-    assert told(commit(STALE), commit(STALE, 100), commit(0, 59_000, "m-2", (0, 130))) == []
-    assert told(commit(STALE), commit(0, -5)) == []
+    assert reported(commit(STALE), commit(0, 5)) == []
+    assert reported(commit(STALE), commit(STALE, 100), commit(0, 59_000, "m-2", (0, 130))) == []
+    assert reported(commit(STALE), commit(0, -5)) == []
 
 
 @pytest.mark.parametrize(
@@ -43,19 +43,19 @@ def test_a_commit_that_is_repeated_with_the_new_epoch() -> None:
 )
 def test_a_commit_that_is_not_repeated(later: list[Request]) -> None:
     """Goal: what was processed and never committed by its member is processed again."""
-    assert told(commit(STALE), *later) == [("stale_member_epoch", "error", 1)]
+    assert reported(commit(STALE), *later) == [("stale_member_epoch", "error", 1)]
 
 
 def test_all_partitions_of_a_commit_count() -> None:
     """Goal: a commit of two partitions is mended by one of both."""
     both = commit(STALE, 0, "m-2", (0, 120), (1, 7))
-    assert told(both, commit(0, 5)) == [("stale_member_epoch", "error", 1)]
-    assert told(both, commit(0, 5), commit(0, 9, "m-2", (1, 7))) == []
+    assert reported(both, commit(0, 5)) == [("stale_member_epoch", "error", 1)]
+    assert reported(both, commit(0, 5), commit(0, 9, "m-2", (1, 7))) == []
 
 
 def test_a_fetch_under_an_old_epoch() -> None:
     """Goal: a member that asks for its offsets under an epoch that is over asks again, and that is nothing."""
-    assert told(request("OFFSET_FETCH", STALE, AT, "m-2")) == []
+    assert reported(request("OFFSET_FETCH", STALE, AT, "m-2")) == []
 
 
 def join(error_code: int, after_ms: int, instance_id: str = "i") -> Request:
@@ -66,22 +66,22 @@ def join(error_code: int, after_ms: int, instance_id: str = "i") -> Request:
 
 def test_an_instance_that_is_started_again() -> None:
     """Goal: a static member that crashed is refused until its old session ends, and then joins: that is normal."""
-    assert told(join(UNRELEASED, 0), join(UNRELEASED, 20_000), join(0, 46_000)) == []
+    assert reported(join(UNRELEASED, 0), join(UNRELEASED, 20_000), join(0, 46_000)) == []
 
 
 def test_an_instance_that_does_not_come_in() -> None:
     """Goal: one that is refused for longer than a session, or gives up, does not work: two have one instance id."""
     crashing = [join(UNRELEASED, seconds * 1_000) for seconds in range(0, 300, 20)]
-    assert told(*crashing) == [("unreleased_instance_id", "error", 15)]
-    assert told(join(UNRELEASED, 0)) == [("unreleased_instance_id", "error", 1)]
-    assert told(join(UNRELEASED, 0), join(0, 5_000, "another")) == [("unreleased_instance_id", "error", 1)]
+    assert reported(*crashing) == [("unreleased_instance_id", "error", 15)]
+    assert reported(join(UNRELEASED, 0)) == [("unreleased_instance_id", "error", 1)]
+    assert reported(join(UNRELEASED, 0), join(0, 5_000, "another")) == [("unreleased_instance_id", "error", 1)]
     (row,) = incidents(facts(requests=[join(UNRELEASED, 0)]), RULES)
     assert (row["group_instance_id"], row["probable_root"]) == ("i", "instance_started_twice")
     assert row["stale_since_generation"] is None  # a member that joins claims no epoch
 
 
-def test_what_may_still_be_mended_is_not_told() -> None:
+def test_what_may_still_be_mended_is_not_reported() -> None:
     """Goal: nobody is woken for what the next lines of the log may show to be normal."""
-    assert told(commit(STALE), as_of_ms=AT + 59_999) == []
-    assert told(commit(STALE), as_of_ms=AT + 60_000) == [("stale_member_epoch", "error", 1)]
-    assert told(join(UNRELEASED, 0), as_of_ms=AT + 59_999) == []
+    assert reported(commit(STALE), as_of_ms=AT + 59_999) == []
+    assert reported(commit(STALE), as_of_ms=AT + 60_000) == [("stale_member_epoch", "error", 1)]
+    assert reported(join(UNRELEASED, 0), as_of_ms=AT + 59_999) == []

@@ -1,9 +1,8 @@
 """Goal: what brokers do to groups is one episode of the cluster, with the groups that it hit, and nobody else's fault.
 
-`tests/data/told/broker_faults` was played on three brokers with twelve groups (`lab.kafka.broker_faults`): one broker
-stood still for 16 s, another was killed, leaders were moved back in good order. Then, with all brokers well, a process
-with a member of three groups was killed, and at the end one with the last member of the other nine.
-"""
+`tests/data/situations/broker_faults` was played on three brokers with twelve groups (`lab.kafka.broker_faults`): one
+broker stood still for 16 s, another was killed, leaders were moved back in good order. Then, with all brokers well, a
+process with a member of three groups was killed, and at the end one with the last member of the other nine."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from lab.truth.made import RULES, T, commit, event, facts, generation, rebalance
 from tests.transforms.incidents.rules.test_rewinds import steps
 from tests.transforms.incidents.rules.test_waiting import gone
 
-RECORDED = Path(__file__).parents[3] / "data" / "told" / "broker_faults"
+RECORDED = Path(__file__).parents[3] / "data" / "situations" / "broker_faults"
 LOGS = sorted(RECORDED.glob("server-*.log"))
 HIT = [{"rd-0", "rd-1", "rd-3"}, {"rd-0", "rd-1", "rd-2", "rd-3"}]
 KILLED = {"java-0", "rd-0", "new-0"}  # of which a member was killed while the brokers were well
@@ -151,7 +150,7 @@ FAULT = CoordinatorFault(
 LEFT = {"leave_cause": "left", "leave_cause_confidence": 0.95}
 
 
-def told(fault: CoordinatorFault, **parts: Any) -> dict[str, Row]:
+def reported(fault: CoordinatorFault, **parts: Any) -> dict[str, Row]:
     given = facts(**{"generations": GENERATIONS, "members": [tenure("m-1", 10, 50, **LEFT)], **parts})
     given.faults = [fault]
     return {row["kind"]: row for row in incidents(given, RULES)}
@@ -160,23 +159,23 @@ def told(fault: CoordinatorFault, **parts: Any) -> dict[str, Row]:
 def test_a_departure_at_that_time() -> None:
     """Goal: a member that dropped out then is one of those hit, whatever the topic lets one guess, unless a line says
     that it left. A move in good order is a fault where several groups were hit."""
-    assert set(told(FAULT)) == {"coordinator_failed"}
+    assert set(reported(FAULT)) == {"coordinator_failed"}
     closing = event("member_left", T + 49_000, "m-1", client_reason="the consumer is being closed")
-    assert told(FAULT, events=[closing]) == {}
-    assert told(replace(FAULT, groups=1)) == {}
+    assert reported(FAULT, events=[closing]) == {}
+    assert reported(replace(FAULT, groups=1)) == {}
     elsewhere = replace(FAULT, outages=(replace(FAULT.outages[0], kafka_partition=8),))
-    assert told(elsewhere) == {}
+    assert reported(elsewhere) == {}
     expired = tenure("m-1", 10, 50, leave_cause="session_expired", leave_cause_confidence=0.85)
-    assert set(told(elsewhere, members=[expired])) == {"session_expired"}
+    assert set(reported(elsewhere, members=[expired])) == {"session_expired"}
     dead = replace(elsewhere, outages=(replace(elsewhere.outages[0], is_clean=False),))
-    assert set(told(dead, members=[expired])) == {"coordinator_failed"}
+    assert set(reported(dead, members=[expired])) == {"coordinator_failed"}
 
 
 def test_a_commit_that_was_sent_again() -> None:
     """Goal: an offset that goes back as the coordinator moves is a commit that was sent again: nothing is read twice
     for certain, and nobody sought back."""
     back = steps(commit(100, T + 31_000, 31), commit(88, T + 41_000, 41))
-    row = told(replace(FAULT, groups=0), members=[], steps=back)["offset_rewind"]
+    row = reported(replace(FAULT, groups=0), members=[], steps=back)["offset_rewind"]
     assert (row["severity"], row["probable_root"]) == ("info", "coordinator_failover")
     assert (row["duplicates_min"], row["duplicates_max"]) == (0, 12)
 
@@ -210,13 +209,13 @@ def test_a_group_that_lost_all_members() -> None:
 def test_no_storm_comes_of_a_fault() -> None:
     """Goal: rebalances and tenures that a fault ended are no pattern of the group."""
     storm = [rebalance(number, 30 + number * 5) for number in range(2, 14)]
-    assert "rebalance_storm" in told(replace(FAULT, groups=1), rebalances=storm)
-    assert "rebalance_storm" not in told(FAULT, rebalances=storm)
+    assert "rebalance_storm" in reported(replace(FAULT, groups=1), rebalances=storm)
+    assert "rebalance_storm" not in reported(FAULT, rebalances=storm)
 
 
 def test_causes_at_that_time_are_unknown() -> None:
     """Goal: a guess about a departure in a fault is no cause; what a log states is one."""
-    row = told(FAULT)["coordinator_failed"]
+    row = reported(FAULT)["coordinator_failed"]
     assert row["first_seen_at"] < row["last_seen_at"]
     guess = tenure("m-1", 10, 50, **LEFT)
     later = tenure("m-1", 10, 500, **LEFT)
@@ -228,5 +227,5 @@ def test_causes_at_that_time_are_unknown() -> None:
         rebalance(5, 49, inferred_trigger="joined"),
         rebalance(6, 900, inferred_trigger="left"),
     )
-    told_of = with_unknown_triggers([then, joined, later], [row])
-    assert [each["inferred_trigger"] for each in told_of] == ["unknown", "joined", "left"]
+    events_of = with_unknown_triggers([then, joined, later], [row])
+    assert [each["inferred_trigger"] for each in events_of] == ["unknown", "joined", "left"]

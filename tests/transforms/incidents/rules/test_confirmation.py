@@ -1,5 +1,5 @@
 """Goal: what one broker logged of a departure counts as seen where records confirm it; where they contradict it nobody
-left, and that broker was a zombie; where nothing tells, the sentence says so."""
+left, and that broker was a zombie; where nothing shows it, the sentence says so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAILED = replace(event("member_failed", T + 48_000, "m-1"), broker_id=2)
 PATIENT = {"rebalance_timeout_ms": 60_000}
 
 
-def told(until_s: int = 600, **parts: Any) -> dict[str, dict[str, Any]]:
+def reported(until_s: int = 600, **parts: Any) -> dict[str, dict[str, Any]]:
     given = facts(**{"events": [FAILED], "as_of_ms": T + 600_000, **parts})
     given.topic_until_ms = T + until_s * 1_000
     return {row["kind"]: row for row in incidents(given, RULES)}
@@ -23,7 +23,7 @@ def told(until_s: int = 600, **parts: Any) -> dict[str, dict[str, Any]]:
 
 def test_the_end_of_the_tenure_confirms_a_line() -> None:
     """Goal: a member whose tenure ends with the rebalance that followed was removed."""
-    row = told(members=[tenure("m-1", 10, 50)], generations=[generation(3, 10, 50), generation(4, 50, None)])
+    row = reported(members=[tenure("m-1", 10, 50)], generations=[generation(3, 10, 50), generation(4, 50, None)])
     assert set(row) == {"session_expired"}
     assert (row["session_expired"]["evidence"], row["session_expired"]["confidence"]) == ("observed", 1.0)
     assert "no record confirms" not in row["session_expired"]["explanation"]
@@ -42,7 +42,7 @@ def test_the_end_of_the_tenure_confirms_a_line() -> None:
 def test_records_contradict_a_line(members: list[Any], generations: list[Any]) -> None:
     """Goal: a member that the records show to have stayed was not removed; the broker that said so was no coordinator
     any more, and nothing is to be changed in a client."""
-    rows = told(members=members, generations=generations)
+    rows = reported(members=members, generations=generations)
     assert set(rows) == {"zombie_coordinator"}
     row = rows["zombie_coordinator"]
     assert (row["evidence"], row["member_id"], row["setting_to_change"]) == ("observed", None, None)
@@ -59,8 +59,8 @@ def test_records_contradict_a_line(members: list[Any], generations: list[Any]) -
     ],
     ids=["never in a record", "the topic is not read so far", "a hole"],
 )
-def test_nothing_tells(members: list[Any], generations: list[Any], until_s: int) -> None:
+def test_nothing_shows(members: list[Any], generations: list[Any], until_s: int) -> None:
     """Goal: where the topic does not cover the time, the line is what one broker said, and less sure."""
-    (row,) = told(until_s, members=members, generations=generations).values()
+    (row,) = reported(until_s, members=members, generations=generations).values()
     assert (row["kind"], row["evidence"], row["confidence"]) == ("session_expired", "logged", 0.8)
     assert "One broker logged that, and no record confirms it." in row["explanation"]

@@ -35,7 +35,7 @@ def found(given: GroupFacts) -> dict[str, dict[str, Any]]:
 
 
 def test_a_woken_process() -> None:
-    """Goal: expiry, refused commit and refused heartbeat are one episode; who, when, and what it costs is told."""
+    """Goal: expiry, refused commit and refused heartbeat are one episode; who, when, and what it costs is said."""
     rows = found(
         facts(
             requests=list(WOKEN),
@@ -49,8 +49,8 @@ def test_a_woken_process() -> None:
     }
     assert {row["probable_root"] for row in rows.values()} == {"session_expired"}
     refused = rows["unknown_member"]
-    told = ("group_id", "member_id", "client_id", "client_host", "claimed_generation", "current_generation")
-    assert [refused[name] for name in told] == ["g", "m-1", "client", "10.0.0.1", 3, 4]
+    columns = ("group_id", "member_id", "client_id", "client_host", "claimed_generation", "current_generation")
+    assert [refused[name] for name in columns] == ["g", "m-1", "client", "10.0.0.1", 3, 4]
     assert (refused["incarnation"], refused["stale_since_generation"]) == (1, 4)
     assert refused["partitions"] == [
         {
@@ -231,7 +231,7 @@ def test_an_absence_before_the_member_joined(joined_s: int, is_start_known: bool
 
 
 def test_a_leader_that_is_paused_before_it_assigns() -> None:
-    """Goal: the server's log alone tells, in one episode, that its session ran out and what the others waited for."""
+    """Goal: the server's log alone shows, in one episode, that its session ran out and what the others waited for."""
     events = [
         event("stabilized", T + 40_000, generation=4),
         EXPIRED,
@@ -251,7 +251,7 @@ def heartbeat(error_code: int, epoch: int, api: str = "CONSUMER_GROUP_HEARTBEAT"
 
 @pytest.mark.parametrize("api", ["CONSUMER_GROUP_HEARTBEAT", "SHARE_GROUP_HEARTBEAT", "STREAMS_GROUP_HEARTBEAT"])
 def test_a_fenced_epoch(api: str) -> None:
-    """Goal: a heartbeat that is fenced tells a member that it lost what it had; a repeated one that is accepted is
+    """Goal: a heartbeat that is fenced shows a member that it lost what it had; a repeated one that is accepted is
     nothing, and one that says good-bye to a group that does not know the member wakes nobody."""
     (row,) = found(facts(requests=[heartbeat(110, 3, api)])).values()
     assert (row["kind"], row["severity"], row["claimed_generation"]) == ("fenced_member_epoch", "warning", 3)
@@ -264,7 +264,7 @@ NOT_REVOKING = event("consumer_member_not_revoking", T + 48_000, "m-1", generati
 
 
 def test_a_member_that_gives_nothing_up() -> None:
-    """Goal: the server log's line, or what the records tell, is an incident whose root is the poll loop; the refused
+    """Goal: the server log's line, or what the records show, is an incident whose root is the poll loop; the refused
     heartbeat that follows belongs to it. A member that left by itself, in whichever log, was not fenced."""
     rows = found(facts(events=[NOT_REVOKING], requests=[heartbeat(25, 3)]))
     assert {kind: (row["severity"], row["evidence"]) for kind, row in rows.items()} == {
@@ -280,7 +280,7 @@ def test_a_member_that_gives_nothing_up() -> None:
 
 
 def test_why_a_member_was_fenced() -> None:
-    """Goal: an expired session of each type of group is told as of a classic group, a leave is nothing."""
+    """Goal: an expired session of each type of group is reported as of a classic group, a leave is nothing."""
     for kind in ("consumer_member_fenced", "streams_member_fenced"):
         expired = event(kind, T + 48_000, "m-1", reason="the member session expired.")
         assert set(found(facts(events=[expired]))) == {"session_expired"}
@@ -348,7 +348,7 @@ def test_every_refusal_is_explained() -> None:
     ],
 )
 def test_refusals_that_no_retry_mends(error_code: int, api: str, kind: str, severity: str, setting: str) -> None:
-    """Goal: a wrong setting or a missing right is told with what to change, as grave by a join as by a commit; its
+    """Goal: a wrong setting or a missing right is reported with what to change, as grave by a join as by a commit; its
     repeats are one row. The same error for a tool that asks about groups is none."""
     member_id = "" if api == "JOIN_GROUP" else "m-2"
     refused = [request(api, error_code, T + 60_000 + n * 1_000, member_id, offsets=OFFSETS) for n in range(3)]
@@ -483,7 +483,7 @@ def test_an_assignment_that_cannot_be_stored(error: str, root: str) -> None:
 
 
 def test_members_that_did_not_join_again() -> None:
-    """Goal: each member that a coordinator dropped because it did not join again in time is told, and nothing is
+    """Goal: each member that a coordinator dropped because it did not join again in time is reported, and nothing is
     guessed of why it went."""
     dropped = event("dynamic_members_removed", T + 50_000, member_ids=("m-1", "m-2"))
     silent = {"leave_cause": "session_expired", "leave_cause_confidence": 0.85}
@@ -512,8 +512,8 @@ def test_advice_fits_the_kind_of_client(protocol: dict[str, str], settings: str)
     joined = [{"kind": "member_joined"}]
     storm = [rebalance(number, 100 + number * 50, changes=joined) for number in range(2, 14)]
     timed_out = event("member_left", T + 100_000, "m-1", client_reason="worker poll timeout has expired.")
-    told = incidents(facts(generations=generations, rebalances=storm, events=[timed_out]), RULES)
-    rows = {row["kind"]: row for row in told}
+    reported = incidents(facts(generations=generations, rebalances=storm, events=[timed_out]), RULES)
+    rows = {row["kind"]: row for row in reported}
     assert rows["poll_timeout"]["setting_to_change"] == settings
     of_storm = rows["rebalance_storm"]["explanation"], rows["rebalance_storm"]["setting_to_change"]
     is_eager = protocol.get("protocol") == "range"

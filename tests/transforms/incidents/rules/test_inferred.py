@@ -63,7 +63,7 @@ def test_a_zombie() -> None:
 
 
 def test_a_doubtful_removal() -> None:
-    """Goal: a guess that is wrong as often as not is told, but alarms nobody, and no zombie is made of it."""
+    """Goal: a guess that is wrong as often as not is reported, but alarms nobody, and no zombie is made of it."""
     doubtful = {**SILENT, "leave_cause_confidence": 0.6}
     rows = kinds(facts(members=[tenure("m-1", 10, 50, **doubtful), tenure("m-5", 80, None)]))
     assert {kind: (row["severity"], row["confidence"]) for kind, row in rows.items()} == {
@@ -148,7 +148,7 @@ def test_a_commit_gap_between_rare_samples() -> None:
 
 
 def test_generations_without_a_record() -> None:
-    """Goal: a generation whose leader never synced is told, and belongs to the removal of a member of it."""
+    """Goal: a generation whose leader never synced is reported, and belongs to the removal of a member of it."""
     hole = rebalance(5, 50, from_generation=3, hole_cause="not_synced")
     rows = incidents(facts(rebalances=[hole], members=[tenure("m-1", 10, 50, **SILENT)]), RULES)
     assert {row["kind"] for row in rows} == {"leader_never_synced", "session_expired"}
@@ -156,7 +156,7 @@ def test_generations_without_a_record() -> None:
 
 
 def test_an_ignored_subscription() -> None:
-    """Goal: a static member that comes back with other topics within its generation is told."""
+    """Goal: a static member that comes back with other topics within its generation is reported."""
     change = {"kind": "subscription_changed", "member_id": "m-7", "group_instance_id": "i", "client_id": "c"}
     revised = generation(4, 60, None, revision=1, changes=[change])
     (row,) = incidents(facts(generations=[generation(4, 50, 60), revised]), RULES)
@@ -276,8 +276,8 @@ def stuck(minutes: int = 60, state: str = "PreparingRebalance", **parts: Any) ->
 
 
 def test_a_stuck_rebalance() -> None:
-    """Goal: a group that samples show in one rebalance for longer than ten minutes, while records wait, is told with
-    how many they are, whom it waits for by its state, and the setting that bounds that."""
+    """Goal: a group that samples show in one rebalance for longer than ten minutes, while records wait, is reported
+    with how many they are, whom it waits for by its state, and the setting that bounds that."""
     row = stuck()["rebalance_stuck"]
     assert (row["severity"], row["setting_to_change"]) == ("error", "max.poll.interval.ms")
     assert (row["first_seen_at"], row["last_seen_at"]) == ((T + 600_000) * 1_000, (T + 4_140_000) * 1_000)
@@ -340,8 +340,8 @@ def held_back(seconds: int = 600, partition: int = 0, **parts: Any) -> dict[str,
 
 
 def test_a_stuck_reconciliation() -> None:
-    """Goal: a member of a KIP-848 group that keeps a partition from another, while records wait in it, is told with who
-    it is, for how long, and the setting that bounds it; one that is still at it, too."""
+    """Goal: a member of a KIP-848 group that keeps a partition from another, while records wait in it, is reported with
+    who it is, for how long, and the setting that bounds it; one that is still at it, too."""
     row = held_back()["reconciliation_stuck"]
     assert (row["severity"], row["member_id"], row["client_id"]) == ("error", "m-1", "pod-b")
     assert row["setting_to_change"].startswith("max.poll.interval.ms")
@@ -366,7 +366,7 @@ def test_reconciliations_that_are_not_stuck() -> None:
 
 
 def test_a_stalled_transaction() -> None:
-    """Goal: a last stable offset that stands still below the high watermark is told, a moving one is not."""
+    """Goal: a last stable offset that stands still below the high watermark is reported, a moving one is not."""
 
     def stalled(*stable_offsets: int) -> list[dict[str, Any]]:
         samples = [EndSample(T + 60_000 * n, 7, 900 + n, stable) for n, stable in enumerate(stable_offsets)]

@@ -63,7 +63,7 @@ def test_who_began_before_them() -> None:
 
 
 def test_a_sample_after_the_partition_was_taken() -> None:
-    """Goal: what was written after a member had the partition is not told to be unread by itself; what was there before
+    """Goal: what was written after a member had the partition is not called unread by itself; what was there before
     counts as long as the commit lies after all of it."""
     assert grown(samples=[(60, 0), (101, 200)]) == []
     (row,) = grown(samples=[(60, 150), (101, 200)])

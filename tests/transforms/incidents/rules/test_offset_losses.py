@@ -25,7 +25,7 @@ EMPTIED = [generation(3, 10, 50), generation(4, 50, None, member_count=0)]
 DAY_MS = 86_400_000
 
 
-def told(**parts: Any) -> list[Row]:
+def reported(**parts: Any) -> list[Row]:
     """Returns the incidents of a group of which nothing else is known."""
     return incidents(facts(**{"assignments": [], "members": [], "rebalances": [], **parts}), RULES)
 
@@ -51,7 +51,7 @@ def test_a_reset_moved_a_group_on() -> None:
     """Goal: partitions that are moved on together are one incident, with the records that nobody will read, the rows
     that prove it, and no setting to blame."""
     events = [event(Kind.SKIPPED, 60, 100, 8_000_100), event(Kind.SKIPPED, 61, 0, 5, partition=1)]
-    (row,) = told(generations=EMPTIED, offset_events=events)
+    (row,) = reported(generations=EMPTIED, offset_events=events)
     assert (row["kind"], row["severity"], row["never_read_max"]) == (OFFSET_SKIP.name, Severity.WARNING, 8_000_005)
     assert [(each["partition"], each["refused_offset"]) for each in row["partitions"]] == [(0, 100), (1, 0)]
     assert [proof["table_name"] for proof in row["proofs"]] == ["offset_events"] * 2
@@ -63,11 +63,11 @@ def test_moves_that_cost_nothing() -> None:
     """Goal: nothing is said of what was taken back, of one offset, which may be a marker, and of a consumer without
     membership, which moves on again and again; what is left of a move counts."""
     skip, back = event(Kind.SKIPPED, 60, 10, 20), event(Kind.REWOUND, 61, 20, 0)
-    assert told(generations=EMPTIED, offset_events=[skip, back]) == []
-    assert told(generations=EMPTIED, offset_events=[event(Kind.SKIPPED, 60, 10, 11)]) == []
+    assert reported(generations=EMPTIED, offset_events=[skip, back]) == []
+    assert reported(generations=EMPTIED, offset_events=[event(Kind.SKIPPED, 60, 10, 11)]) == []
     reading = [event(Kind.SKIPPED, 60 + number, 10 * number, 10 * number + 10) for number in range(3)]
-    assert told(generations=EMPTIED, offset_events=reading) == []
-    (row,) = told(generations=EMPTIED, offset_events=[skip, event(Kind.REWOUND, 61, 20, 14)])
+    assert reported(generations=EMPTIED, offset_events=reading) == []
+    (row,) = reported(generations=EMPTIED, offset_events=[skip, event(Kind.REWOUND, 61, 20, 14)])
     assert row["never_read_max"] == 4
 
 
@@ -78,15 +78,15 @@ def test_offsets_of_a_topic_that_was_made_anew() -> None:
     """Goal: commits that the new topic has reached are one incident, with what is never read; one offset is none, and
     neither is a consumer that began anew."""
     events = [event(Kind.TOPIC_RECREATED, 40, 700, 0), event(Kind.TOPIC_RECREATED, 41, 30, 20, partition=1)]
-    (row,) = told(generations=EMPTIED, offset_events=events)
+    (row,) = reported(generations=EMPTIED, offset_events=events)
     assert (row["kind"], row["probable_root"]) == (OFFSET_OF_FORMER_TOPIC.name, "topic_recreated")
     assert (row["severity"], row["never_read_max"]) == (Severity.WARNING, 710)
     assert "710 records" in row["explanation"]
-    assert told(generations=EMPTIED, offset_events=[event(Kind.TOPIC_RECREATED, 40, 1, 0)]) == []
+    assert reported(generations=EMPTIED, offset_events=[event(Kind.TOPIC_RECREATED, 40, 1, 0)]) == []
     step = CommitStep(
         commit=commit(700, T, 40), next_commit=commit(12, T + 90_000, 45), interval_ms=None, is_recreated_topic=True
     )
-    found = told(generations=EMPTIED, offset_events=events[:1], steps=[step])
+    found = reported(generations=EMPTIED, offset_events=events[:1], steps=[step])
     assert found == []
 
 
@@ -101,15 +101,15 @@ def test_records_that_retention_took() -> None:
         event(Kind.LOST_TO_RETENTION, 41, 50, 120, second=120),
         event(Kind.LOST_TO_RETENTION, 42, 0, 7, partition=1, second=120),
     ]
-    (row,) = told(offset_events=events)
+    (row,) = reported(offset_events=events)
     assert (row["kind"], row["severity"]) == (LOST_TO_RETENTION.name, Severity.ERROR)
     assert row["never_read_max"] == 127
     assert row["setting_to_change"] == "retention.ms, retention.bytes, auto.offset.reset"
-    (row,) = told(offset_events=events, generations=EMPTIED)
+    (row,) = reported(offset_events=events, generations=EMPTIED)
     assert row["severity"] == Severity.WARNING
-    assert told(offset_events=[event(Kind.LOST_TO_RETENTION, 40, 0, 1)]) == []
+    assert reported(offset_events=[event(Kind.LOST_TO_RETENTION, 40, 0, 1)]) == []
     far = [*events, event(Kind.LOST_TO_RETENTION, 43, 200, 300, second=120 + RULES.open_ms // 1_000 + 1)]
-    assert len(told(offset_events=far)) == 2
+    assert len(reported(offset_events=far)) == 2
 
 
 # Lost, and come back
@@ -140,7 +140,7 @@ RETURNED = [generation(4, 50, 90, member_count=0), generation(5, 90, None)]
 
 
 def harm(one: OffsetReturn, generations: Any = RETURNED) -> tuple[int | None, int | None, int | None] | None:
-    rows = told(generations=generations, returns=[one])
+    rows = reported(generations=generations, returns=[one])
     if not rows:
         return None
     (row,) = rows
@@ -199,7 +199,7 @@ def test_who_brought_the_offset_back() -> None:
 def passed_and_back(after: int, **fields: Any) -> Row:
     """A group whose offset 100 the log has passed, up to 200, and which came back to the same log as above."""
     returned = back(after, lost_by=Kind.LOST_TO_RETENTION, kafka_offset=40, offset_before=100, **fields)
-    (row,) = told(offset_events=[event(Kind.LOST_TO_RETENTION, 40, 100, 200)], returns=[returned])
+    (row,) = reported(offset_events=[event(Kind.LOST_TO_RETENTION, 40, 100, 200)], returns=[returned])
     return row
 
 
@@ -251,7 +251,7 @@ def expiring(**parts: Any) -> list[Row]:
         "committed": [committed()],
         "as_of_ms": as_of_ms,
     }
-    return told(**{**usual, **parts})
+    return reported(**{**usual, **parts})
 
 
 def committed(partition: int = 0, **fields: Any) -> Row:
@@ -320,7 +320,7 @@ def test_no_warning(parts: Row) -> None:
 
 
 def test_groups_of_the_console_consumer() -> None:
-    """Goal: nobody is told of a group that nobody will use again."""
+    """Goal: nothing is reported of a group that nobody will use again."""
     lost = facts(assignments=[], members=[], rebalances=[], offset_events=[event(Kind.LOST_TO_RETENTION, 40, 0, 100)])
     assert len(incidents(lost, RULES)) == 1
     lost.group_id = f"{CONSOLE_GROUP_PREFIX}4711"

@@ -57,7 +57,7 @@ def leave(after_ms: int, member_id: str, **fields: Any) -> Request:
     return replace(left, leaving=request("LEAVE_GROUP", None, T, member_id, reasons=[None]).leaving)
 
 
-def told(*requests: Request, records: tuple[GroupState, ...] = (record(3, "m-1", "m-2"),)) -> list[tuple[int, str]]:
+def reported(*requests: Request, records: tuple[GroupState, ...] = (record(3, "m-1", "m-2"),)) -> list[tuple[int, str]]:
     """(milliseconds after T, kind) of what the replay refuses."""
     found = replayed(facts(requests=list(requests), records=list(records)))
     return [(sighting.first_ms - T, sighting.kind.name) for sighting in found]
@@ -66,7 +66,7 @@ def told(*requests: Request, records: tuple[GroupState, ...] = (record(3, "m-1",
 def test_a_silent_member_is_unknown() -> None:
     """Goal: a session that ran out between two requests refuses the later one; a lively member is not refused."""
     silent = [heartbeat(1_000, "m-1"), heartbeat(25_000, "m-1")]
-    assert told(*silent, *beats("m-2", 30_000)) == [(25_000, "unknown_member")]
+    assert reported(*silent, *beats("m-2", 30_000)) == [(25_000, "unknown_member")]
 
 
 def test_an_old_generation() -> None:
@@ -79,28 +79,30 @@ def test_an_old_generation() -> None:
 
 def test_what_is_answered_is_not_replayed() -> None:
     """Goal: a request with an answer never becomes a replayed incident, whatever the replay thinks of it."""
-    assert told(*[replace(each, error_code=0) for each in (heartbeat(1_000, "m-1"), heartbeat(25_000, "m-1"))]) == []
+    assert (
+        reported(*[replace(each, error_code=0) for each in (heartbeat(1_000, "m-1"), heartbeat(25_000, "m-1"))]) == []
+    )
 
 
 def test_what_was_turned_away_never_happened() -> None:
     """Goal: a broker that is not the coordinator does nothing with a request: what comes later is replayed without."""
     away = replace(leave(2_000, "m-1"), error_code=16)
-    assert told(away, heartbeat(5_000, "m-1")) == []
-    assert told(replace(away, error_code=None), heartbeat(5_000, "m-1")) == [(5_000, "unknown_member")]
+    assert reported(away, heartbeat(5_000, "m-1")) == []
+    assert reported(replace(away, error_code=None), heartbeat(5_000, "m-1")) == [(5_000, "unknown_member")]
 
 
 def test_a_replay_that_fell_behind() -> None:
-    """Goal: after a claim of a generation that it does not know the replay is silent, until a record tells it."""
+    """Goal: after a claim of a generation that it does not know the replay is silent, until a record shows it."""
     ahead = [heartbeat(1_000, "m-2", 4), heartbeat(2_000, "m-1", 2)]
-    assert told(*ahead) == []
+    assert reported(*ahead) == []
     later = heartbeat(5_000, "m-1", 2)
     records = (record(3, "m-1", "m-2"), record(4, "m-1", "m-2", at_ms=T + 4_000))
-    assert told(*ahead, later, records=records) == [(5_000, "illegal_generation")]
+    assert reported(*ahead, later, records=records) == [(5_000, "illegal_generation")]
 
 
 def test_a_member_that_nobody_saw_join() -> None:
     """Goal: the line of its join may be missing, so nothing is claimed of it."""
-    assert told(heartbeat(1_000, "m-9")) == []
+    assert reported(heartbeat(1_000, "m-9")) == []
 
 
 def test_who_goes_on_was_not_refused() -> None:
@@ -108,13 +110,13 @@ def test_who_goes_on_was_not_refused() -> None:
     replay to be wrong, and nothing is claimed."""
     going_on = [heartbeat(25_000 + number * 1_000, "m-1") for number in range(4)]
     commit = request("OFFSET_COMMIT", None, T + 25_500, body=json.dumps({"groupId": "g"}), offsets=[(0, 7)])
-    assert told(heartbeat(1_000, "m-1"), commit, *beats("m-2", 30_000)) == [(25_500, "unknown_member")]
-    assert told(heartbeat(1_000, "m-1"), commit, *going_on, *beats("m-2", 30_000)) == []
+    assert reported(heartbeat(1_000, "m-1"), commit, *beats("m-2", 30_000)) == [(25_500, "unknown_member")]
+    assert reported(heartbeat(1_000, "m-1"), commit, *going_on, *beats("m-2", 30_000)) == []
 
 
 def test_ties() -> None:
-    """Goal: a leave and a heartbeat of one member within a millisecond are told as ambiguous, apart by more they are
-    not; on one connection they have an order."""
+    """Goal: a leave and a heartbeat of one member within a millisecond are reported as ambiguous, apart by more they
+    are not; on one connection they have an order."""
 
     def ambiguous(apart_us: int, connection_id: str) -> list[bool]:
         left = leave(1_000, "m-1")

@@ -34,7 +34,7 @@ def rounds(
     return found
 
 
-def told(*of_rounds: list[LagRound]) -> list[Row]:
+def reported(*of_rounds: list[LagRound]) -> list[Row]:
     seen = [each for line in of_rounds for each in line]
     as_of_ms = T + ROUNDS * MINUTE_MS
     return incidents(facts(lag_rounds=seen, as_of_ms=as_of_ms, assignments=[], members=[], rebalances=[]), RULES)
@@ -44,7 +44,7 @@ def test_a_group_that_stands_still() -> None:
     """Goal: all its partitions are one open incident, with the time of the first, what waits, the rows of the last
     round, and what to change; its id stays when it is looked at later."""
     line = rounds(consumed=0, status=LagStatus.STOPPED)
-    (row,) = told(line, rounds(consumed=0, partition=1, status=LagStatus.STOPPED))
+    (row,) = reported(line, rounds(consumed=0, partition=1, status=LagStatus.STOPPED))
     assert (row["kind"], row["severity"], row["is_open"]) == (RETENTION_OVERTAKES.name, Severity.WARNING, True)
     assert [(each["partition"], each["refused_offset"]) for each in row["partitions"]] == [(0, 10_000), (1, 10_000)]
     last_ms = T + (ROUNDS - 1) * MINUTE_MS
@@ -53,7 +53,7 @@ def test_a_group_that_stands_still() -> None:
     assert f"from about 1970-01-12 {clock(last_ms + left_s * 1_000)} UTC on, and 27,080 records" in row["explanation"]
     assert row["setting_to_change"] == "retention.ms, retention.bytes, auto.offset.reset"
     assert row["first_seen_at"] == T * 1_000
-    (later,) = told(rounds(consumed=0, status=LagStatus.STOPPED, committed_offset=10_001))
+    (later,) = reported(rounds(consumed=0, status=LagStatus.STOPPED, committed_offset=10_001))
     assert later["incident_id"] == row["incident_id"]
 
 
@@ -63,7 +63,7 @@ def clock(at_ms: int) -> str:
 
 def test_a_group_that_is_too_slow() -> None:
     """Goal: who reads more slowly than retention removes is warned, too, if that is certain."""
-    (row,) = told(rounds(consumed=30))
+    (row,) = reported(rounds(consumed=30))
     assert row["kind"] == RETENTION_OVERTAKES.name
 
 
@@ -86,7 +86,7 @@ def test_a_group_that_is_too_slow() -> None:
 )
 def test_nobody_is_alarmed(line: list[LagRound]) -> None:
     """Goal: there is no warning where nothing is lost, where there is time, and where nobody can know."""
-    assert told(line) == []
+    assert reported(line) == []
 
 
 def test_before_a_simulated_group_loses_records() -> None:
@@ -116,7 +116,7 @@ def test_before_a_simulated_group_loses_records() -> None:
         ends: Row = {"committed_offset": made[-1], "log_start_offset": sample.log_start_offset, "status": status}
         ends |= {"topic": sample.topic, "partition": 0, "lag": sample.high_watermark - made[-1]}
         seen.append(LagRound(sampled_at_ms=sample.sampled_at_ms, **ends))
-        if told_kinds(seen) == [RETENTION_OVERTAKES.name]:
+        if reported_kinds(seen) == [RETENTION_OVERTAKES.name]:
             warned.append(sample.sampled_at_ms)
     assert lost_ms is not None
     assert warned
@@ -124,6 +124,6 @@ def test_before_a_simulated_group_loses_records() -> None:
     assert LOST_TO_RETENTION.root == RETENTION_OVERTAKES.root
 
 
-def told_kinds(seen: list[LagRound]) -> list[str]:
+def reported_kinds(seen: list[LagRound]) -> list[str]:
     known = facts(lag_rounds=[*seen], as_of_ms=seen[-1].sampled_at_ms, assignments=[], members=[], rebalances=[])
     return [row["kind"] for row in incidents(known, RULES)]

@@ -1,5 +1,5 @@
 """Goal: records read again are counted as often as they were read, by whoever owned their partition; two committers
-that take turns, and a topic that was made anew, are told apart from that."""
+that take turns, and a topic that was made anew, are distinguished from that."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_two_committers_that_take_turns() -> None:
 
 
 def test_a_topic_that_was_made_anew_is_no_rewind() -> None:
-    """Goal: a commit of another topic of the same name goes nowhere back, be it told by its id or by the log's end."""
+    """Goal: a commit of another topic of the same name goes nowhere back, be it known by its id or by the log's end."""
     back = (commit(700, T, 20), commit(10, T + 60_000, 30))
     assert set(kinds(facts(steps=steps(*back)))) == {"offset_rewind"}
     assert set(kinds(facts(steps=steps(*back, ends=[(30, 900)])))) == {"offset_rewind"}

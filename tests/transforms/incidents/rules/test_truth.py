@@ -77,13 +77,13 @@ def test_normal_life_is_no_incident() -> None:
         expected = [("group_without_members", "info")] if played.name.startswith("job-") else []
         for facts in (played.facts, only_topic(played.facts)):
             assert alarms(facts) == [], played.name
-            told = [(row["kind"], row["severity"]) for row in incidents(facts, RULES)]
-            assert played.name == "slow-rebalance" or told == expected, played.name
+            rows = [(row["kind"], row["severity"]) for row in incidents(facts, RULES)]
+            assert played.name == "slow-rebalance" or rows == expected, played.name
 
 
-def test_harm_is_told() -> None:
-    """Goal: a job that dies each time it runs, and a group that hangs in a rebalance while records wait, are told from
-    the topic and the samples alone."""
+def test_harm_is_reported() -> None:
+    """Goal: a job that dies each time it runs, and a group that hangs in a rebalance while records wait, are
+    distinguished from the topic and the samples alone."""
     crashes, stuck = (only_topic(played.facts) for played in play(*LONG_FAULTS, seed=SEED))
     assert {"member_flapping", "rebalance_storm"} <= {row["kind"] for row in incidents(crashes, RULES)}
     (row,) = [row for row in incidents(stuck, RULES) if row["kind"] == "rebalance_stuck"]

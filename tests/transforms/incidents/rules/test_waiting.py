@@ -44,19 +44,19 @@ def gone(
     return facts(**given | others)
 
 
-def told(given: GroupFacts, kind: str = KIND) -> dict[str, Any]:
+def reported(given: GroupFacts, kind: str = KIND) -> dict[str, Any]:
     (row,) = [row for row in incidents(given, RULES) if row["kind"] == kind]
     return row
 
 
-def is_told(given: GroupFacts, kind: str = KIND) -> bool:
+def is_reported(given: GroupFacts, kind: str = KIND) -> bool:
     return any(row["kind"] == kind for row in incidents(given, RULES))
 
 
 def test_stopped_in_good_order() -> None:
-    """Goal: since when, how many records wait, who was last and how it left are told, and nobody is alarmed."""
+    """Goal: since when, how many records wait, who was last and how it left are reported, and nobody is alarmed."""
     first, last = tenure("m-1", 10, ENDED_S - 1, **LEFT), tenure("m-2", 10, ENDED_S, client_id="last", **LEFT)
-    row = told(gone(first, last))
+    row = reported(gone(first, last))
     assert (row["severity"], row["probable_root"], row["is_open"]) == ("info", "members_gone", True)
     assert (row["client_id"], row["client_host"]) == ("last", "10.0.0.1")
     assert (row["first_seen_at"], row["last_seen_at"]) == ((T + 90_000) * 1_000, (T + 600_000) * 1_000)
@@ -70,69 +70,69 @@ def test_stopped_in_good_order() -> None:
 def test_gone_without_a_word() -> None:
     """Goal: one whose session ran out makes it an alarm, in one episode with the expiry; one that did not poll, too."""
     crashed = gone(tenure("m-1", 10, ENDED_S, **SILENT), tenure("m-2", 10, ENDED_S, **LEFT))
-    row = told(crashed)
+    row = reported(crashed)
     assert (row["severity"], row["probable_root"]) == ("warning", "session_expired")
-    assert row["episode_id"] == told(crashed, "session_expired")["episode_id"]
+    assert row["episode_id"] == reported(crashed, "session_expired")["episode_id"]
     assert "a member disappeared without leaving" in row["explanation"]
     assert "left by themselves" not in row["explanation"]
-    hung = told(gone(tenure("m-1", 10, ENDED_S, leave_cause="left_poll_timeout", leave_cause_confidence=0.95)))
+    hung = reported(gone(tenure("m-1", 10, ENDED_S, leave_cause="left_poll_timeout", leave_cause_confidence=0.95)))
     assert (hung["severity"], hung["probable_root"]) == ("warning", "poll_timeout_exceeded")
     assert "what their processing waits for" in hung["explanation"]
 
 
 def test_nobody_misses_a_console_consumer() -> None:
     """Goal: a name that a console consumer made for one use is without members from then on, which is no incident."""
-    assert not is_told(replace(gone(tenure("m-1", 10, ENDED_S, **SILENT)), group_id="console-consumer-50211"))
-    assert is_told(replace(gone(tenure("m-1", 10, ENDED_S, **SILENT)), group_id="console-consumer-billing"))
+    assert not is_reported(replace(gone(tenure("m-1", 10, ENDED_S, **SILENT)), group_id="console-consumer-50211"))
+    assert is_reported(replace(gone(tenure("m-1", 10, ENDED_S, **SILENT)), group_id="console-consumer-billing"))
 
 
 @pytest.mark.parametrize("has_log", [True, False])
 def test_how_they_left_is_not_known(has_log: bool) -> None:
     """Goal: a guess that is as good as its contrary is not said, and the server log is asked for if there is none."""
     events = [event("stabilized", T + 11_000)] if has_log else []
-    row = told(gone(tenure("m-1", 10, ENDED_S, leave_cause="left", leave_cause_confidence=0.5), events=events))
+    row = reported(gone(tenure("m-1", 10, ENDED_S, leave_cause="left", leave_cause_confidence=0.5), events=events))
     assert row["severity"] == "info"
     assert "stopped or died" in row["explanation"]
     assert ("import the server log" in row["explanation"]) is not has_log
-    assert "was the last" not in told(gone())["explanation"]
+    assert "was the last" not in reported(gone())["explanation"]
 
 
 def test_what_a_log_says_wins() -> None:
     """Goal: a line of the server log, or a request to leave, says how a member went, whatever the records suggest."""
     member = tenure("m-1", 10, ENDED_S, leave_cause="left", leave_cause_confidence=0.95)
     failed = event("member_failed", T + ENDED_S * 1_000, "m-1")
-    assert told(gone(member, events=[failed]))["severity"] == "warning"
+    assert reported(gone(member, events=[failed]))["severity"] == "warning"
     early = event("member_failed", T - 3_600_000, "m-1")
-    assert told(gone(member, events=[early]))["severity"] == "info"
+    assert reported(gone(member, events=[early]))["severity"] == "info"
     silent = tenure("m-1", 10, ENDED_S, **SILENT)
     leave = request("LEAVE_GROUP", 0, T + ENDED_S * 1_000, None)
     leave = type(leave)(
         **{name: getattr(leave, name) for name in leave.__slots__ if name != "leaving"},
         leaving=(LeavingMember("m-1", None, "the consumer is being closed", 0),),
     )
-    assert told(gone(silent, requests=[leave]))["severity"] == "info"
+    assert reported(gone(silent, requests=[leave]))["severity"] == "info"
 
 
 def test_without_harm_it_is_none() -> None:
-    """Goal: nothing is told where nothing waits, or one marker, or not for long, or where the members stayed."""
+    """Goal: nothing is reported where nothing waits, or one marker, or not for long, or where the members stayed."""
     member = tenure("m-1", 10, ENDED_S, **SILENT)
-    assert is_told(gone(member))
-    assert not is_told(gone(member, ends=[(60, 100), (400, 101)]))
-    assert not is_told(gone(member, ends=[]))
-    assert not is_told(gone(member, back_s=ENDED_S + 100))
-    assert is_told(gone(member, back_s=ENDED_S + 300))
-    assert not is_told(gone(member, generations=[generation(3, 10, None)]))
+    assert is_reported(gone(member))
+    assert not is_reported(gone(member, ends=[(60, 100), (400, 101)]))
+    assert not is_reported(gone(member, ends=[]))
+    assert not is_reported(gone(member, back_s=ENDED_S + 100))
+    assert is_reported(gone(member, back_s=ENDED_S + 300))
+    assert not is_reported(gone(member, generations=[generation(3, 10, None)]))
 
 
 def test_it_ends_when_somebody_comes_back() -> None:
-    row = told(gone(tenure("m-1", 10, ENDED_S, **SILENT), back_s=300))
+    row = reported(gone(tenure("m-1", 10, ENDED_S, **SILENT), back_s=300))
     assert row["last_seen_at"] == (T + 300_000) * 1_000
     assert row["occurrences"] == 1
 
 
 def test_a_job_between_its_runs() -> None:
-    """Goal: who is away again and again for about as long is a job, and not told if it leaves in good order; if it dies
-    each time that is no alarm of this kind. Much longer than usual is told."""
+    """Goal: who is away again and again for about as long is a job, and not reported if it leaves in good order; if it
+    dies each time that is no alarm of this kind. Much longer than usual is reported."""
 
     def runs(cause: dict[str, Any], last_s: int) -> GroupFacts:
         begins = (10, 410, 810, 1_210)
@@ -149,8 +149,8 @@ def test_a_job_between_its_runs() -> None:
         as_of_ms = T + (begins[-1] + 200 + last_s) * 1_000
         return facts(generations=generations, members=members, steps=steps, as_of_ms=as_of_ms)
 
-    assert not is_told(runs(LEFT, 500))
-    assert told(runs(LEFT, 700))["severity"] == "info"
+    assert not is_reported(runs(LEFT, 500))
+    assert reported(runs(LEFT, 700))["severity"] == "info"
     rows = [row for row in incidents(runs(SILENT, 500), RULES) if row["kind"] == KIND]
     assert [row["severity"] for row in rows] == ["info"] * 4
 
@@ -176,7 +176,7 @@ def open_transaction(from_s: int, until_s: int, partition: int = 0, **fields: An
 
 def test_an_open_transaction() -> None:
     """Goal: partitions that wait for the same time are one incident, which does not blame their consumer."""
-    row = told(
+    row = reported(
         facts(lag_stretches=[open_transaction(60, 600), open_transaction(70, 600, 1)]), "open_transaction_in_topic"
     )
     assert (row["severity"], row["probable_root"]) == ("warning", "transaction_not_ended")
@@ -191,8 +191,8 @@ def test_an_open_transaction() -> None:
 def test_transactions_that_end() -> None:
     """Goal: a short one is nothing, a longer one no alarm, nor are long ones one after the other."""
     kind = "open_transaction_in_topic"
-    assert not is_told(facts(lag_stretches=[open_transaction(60, 170)]), kind)
-    assert told(facts(lag_stretches=[open_transaction(60, 200)]), kind)["severity"] == "info"
+    assert not is_reported(facts(lag_stretches=[open_transaction(60, 170)]), kind)
+    assert reported(facts(lag_stretches=[open_transaction(60, 200)]), kind)["severity"] == "info"
     in_a_row = [
         open_transaction(600 * each, 600 * each + 590, last_stable_offset=54 + each, committed_offset=54 + each)
         for each in range(4)
@@ -205,7 +205,7 @@ def test_nobody_waits_for_a_transaction() -> None:
     """Goal: where the group has no members, these are what is missing."""
     absent = [generation(3, 10, ENDED_S), generation(4, ENDED_S, None, member_count=0)]
     given = facts(generations=absent, lag_stretches=[open_transaction(60, 600)], as_of_ms=T + 600_000)
-    assert not is_told(given, "open_transaction_in_topic")
+    assert not is_reported(given, "open_transaction_in_topic")
 
 
 def test_no_gap_while_a_transaction_is_open() -> None:
@@ -219,19 +219,19 @@ def test_no_gap_while_a_transaction_is_open() -> None:
         "steps": commit_steps(commits, RULES.commit_gap_ms, {TopicPartition("orders", 0): ends}),
         "as_of_ms": T + 900_000,
     }
-    assert is_told(facts(**given), "commit_gap")
-    assert not is_told(facts(**given, lag_stretches=[open_transaction(60, 890)]), "commit_gap")
-    row = told(facts(**given, lag_stretches=[open_transaction(60, 300)]), "commit_gap")
+    assert is_reported(facts(**given), "commit_gap")
+    assert not is_reported(facts(**given, lag_stretches=[open_transaction(60, 890)]), "commit_gap")
+    row = reported(facts(**given, lag_stretches=[open_transaction(60, 300)]), "commit_gap")
     assert row["first_seen_at"] == (T + 300_000) * 1_000
-    assert is_told(facts(**given, lag_stretches=[open_transaction(60, 890, 1)]), "commit_gap")
+    assert is_reported(facts(**given, lag_stretches=[open_transaction(60, 890, 1)]), "commit_gap")
 
 
 def test_a_commit_ahead_of_the_end() -> None:
     ahead = [stretch("ahead_of_log", 10, 600, committed_offset=5_000, last_stable_offset=None, high_watermark=30)]
-    row = told(facts(lag_stretches=ahead), "commit_ahead_of_end")
+    row = reported(facts(lag_stretches=ahead), "commit_ahead_of_end")
     assert (row["severity"], row["probable_root"], row["setting_to_change"]) == ("warning", "offset_beyond_end", None)
     assert "lie beyond the ends of their logs, by 4,970 in total" in row["explanation"]
     assert "OFFSET_OUT_OF_RANGE" in row["explanation"]
     assert "--reset-offsets" in row["explanation"]
     passing = [stretch("ahead_of_log", 10, 30, committed_offset=5_000, last_stable_offset=None, high_watermark=30)]
-    assert not is_told(facts(lag_stretches=passing), "commit_ahead_of_end")
+    assert not is_reported(facts(lag_stretches=passing), "commit_ahead_of_end")

@@ -1,6 +1,6 @@
 """Goal: Burrow's rules, on windows worked out by hand, for every rule and edge.
 
-A commit is (offset, seconds, lag); now is 100 s unless told otherwise.
+A commit is (offset, seconds, lag); now is 100 s unless given otherwise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Goal: what is to come is told with an interval that holds, and not at all where nobody can know it."""
+"""Goal: what is to come is forecast with an interval that holds, and not at all where nobody can know it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_a_steady_rate() -> None:
     found = drift(line(-2))
     assert found is not None
     assert (found.rate, found.noise, found.trend) == (-2.0, 0.0, "shrinking")
-    told = reaches_zero(600, found)
-    assert told is not None
-    assert (told.seconds, told.earliest, told.latest) == (300.0, 300.0, 300.0)
+    answer = reaches_zero(600, found)
+    assert answer is not None
+    assert (answer.seconds, answer.earliest, answer.latest) == (300.0, 300.0, 300.0)
 
 
 @pytest.mark.parametrize(("rate", "trend"), [(3, "growing"), (0, "level"), (-3, "shrinking")])
 def test_trend(rate: float, trend: str) -> None:
-    """Goal: a trend is told only if the scatter can't be all of it."""
+    """Goal: a trend is reported only if the scatter can't be all of it."""
     source = random.Random(rate)
     scattered = accumulate(source.gauss(rate * 60, 100) for _ in range(60))
     found = drift([(number * 60.0, value) for number, value in enumerate(scattered)])
@@ -60,10 +60,10 @@ def test_what_does_not_come_nearer(rate: float) -> None:
 
 def test_it_may_never_happen() -> None:
     """Goal: where the rate may be none, there is an earliest time and no latest."""
-    told = reaches_zero(600, Drift(-2.0, 400.0, 4.0, 20))
-    assert told is not None
-    assert told.latest is None
-    assert 0 < told.earliest < told.seconds == 300
+    answer = reaches_zero(600, Drift(-2.0, 400.0, 4.0, 20))
+    assert answer is not None
+    assert answer.latest is None
+    assert 0 < answer.earliest < answer.seconds == 300
 
 
 def test_bursts_that_last_widen_the_interval() -> None:
@@ -83,9 +83,9 @@ def test_steps() -> None:
     assert found is not None
     pace, step = found
     assert (pace.rate, pace.noise, pace.changes, step) == (500 / 600, 0.0, 6, 500)
-    told = reaches_zero(1_000, STANDSTILL.less(pace), step)
-    assert told is not None
-    assert (told.earliest, told.seconds, told.latest) == pytest.approx((600, 1_200, 1_800))
+    answer = reaches_zero(1_000, STANDSTILL.less(pace), step)
+    assert answer is not None
+    assert (answer.earliest, answer.seconds, answer.latest) == pytest.approx((600, 1_200, 1_800))
     near = reaches_zero(400, STANDSTILL.less(pace), step)
     assert near is not None
     assert near.earliest == 0
@@ -115,9 +115,9 @@ def test_the_interval_holds() -> None:
     for seed in range(200):
         source = random.Random(seed)
         walk = [*accumulate((source.gauss(-20, 60) for _ in range(4_000)), initial=20_000.0)]
-        told = drift([(float(at), walk[at]) for at in range(0, 601, 20)])
-        assert told is not None
-        expected = reaches_zero(walk[600], told)
+        answer = drift([(float(at), walk[at]) for at in range(0, 601, 20)])
+        assert answer is not None
+        expected = reaches_zero(walk[600], answer)
         really = next((at - 600 for at in range(600, 4_001) if walk[at] <= 0), None)
         if expected is not None and really is not None:
             held.append(expected.earliest <= really and (expected.latest is None or really <= expected.latest))

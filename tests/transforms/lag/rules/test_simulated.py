@@ -68,7 +68,7 @@ def test_time_lag(name: str) -> None:
 
 
 def test_stuck_consumer_is_stalled() -> None:
-    """Goal: the one that commits the same offset again and again is told, and only its partitions."""
+    """Goal: the one that commits the same offset again and again is reported, and only its partitions."""
     _, found = played("stuck-consumer")
     stalled = {(row.topic, row.partition) for rows in found for row in rows if row.status == "stalled"}
     assert len(stalled) == 2
@@ -92,7 +92,7 @@ def test_expired_offsets_have_no_lag() -> None:
 
 
 def test_admin_reset_is_rewound() -> None:
-    """Goal: a rewind by an administrator is told until it is made good."""
+    """Goal: a rewind by an administrator is reported until it is made good."""
     _, found = played("admin-reset")
     statuses = [row.status for rows in found for row in rows]
     assert "rewound" in statuses

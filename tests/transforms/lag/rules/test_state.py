@@ -74,25 +74,25 @@ def test_commits_that_may_have_been_removed_without_a_trace() -> None:
 
 
 def test_an_owned_partition_whose_commit_lies_before_a_hole() -> None:
-    """Goal: it is unknown what was committed there, until a commit or a removal tells; where the group never committed
-    anything is known as before."""
+    """Goal: it is unknown what was committed there, until a commit or a removal shows it; where the group never
+    committed anything is known as before."""
     state = LagState()
     owners = {TopicPartition("t", partition): Owner(owned=True, member_id="m") for partition in (0, 1)}
     facts = GroupFacts("Stable", owners, True, frozenset({"t"}))
 
-    def told(round_: Round) -> list[tuple[str, tuple[str, ...]]]:
+    def reported(round_: Round) -> list[tuple[str, tuple[str, ...]]]:
         return [(row.status, row.flags) for row in state.round(round_, {"g": facts})]
 
     never = ("no_commit", ("no_commit",))
     state.commit("g", *PLACE, commit(0, 100))
-    assert told(read(0, 1)) == [("ok", ()), never]
+    assert reported(read(0, 1)) == [("ok", ()), never]
     state.losses = LogLosses({0: [1]})
-    assert told(read(1, 2)) == [("unknown", ("commit_unknown",)), never]
-    assert told(read(2, 2)) == [("unknown", ("commit_unknown",)), never]
+    assert reported(read(1, 2)) == [("unknown", ("commit_unknown",)), never]
+    assert reported(read(2, 2)) == [("unknown", ("commit_unknown",)), never]
     state.commit("g", *PLACE, commit(2, 100))
-    assert told(read(3, 3)) == [("ok", ()), never]
+    assert reported(read(3, 3)) == [("ok", ()), never]
     state.commit("g", *PLACE, commit(3, None))
-    assert told(read(4, 4)) == [never, never]
+    assert reported(read(4, 4)) == [never, never]
 
 
 def test_a_log_that_was_cleaned_between_the_round_and_the_read() -> None:
@@ -110,13 +110,13 @@ def test_a_log_that_was_cleaned_between_the_round_and_the_read() -> None:
     state.commit("g", "t", 2, commit(3, 30))
     state.commit("g", "t", 2, commit(9, 100))  # partition 2 has all its records, partition 3 never committed
 
-    def told(round_: Round) -> list[tuple[int | None, str, tuple[str, ...]]]:
+    def reported(round_: Round) -> list[tuple[int | None, str, tuple[str, ...]]]:
         found = state.round(round_, {"g": facts})
         return [(row.committed_offset, row.status, row.flags) for row in found if row.topic == "t"]
 
     unknown, never = (None, "unknown", ("commit_unknown",)), (None, "no_commit", ("no_commit",))
-    assert told(read(0, 4)) == [unknown, unknown, (30, "unknown", ("no_watermark",)), never]
-    assert [offset for offset, _, _ in told(read(1, 10))] == [100, 100, 100, None]
+    assert reported(read(0, 4)) == [unknown, unknown, (30, "unknown", ("no_watermark",)), never]
+    assert [offset for offset, _, _ in reported(read(1, 10))] == [100, 100, 100, None]
 
 
 def test_group_deleted() -> None:
@@ -179,15 +179,15 @@ def test_same_rows_however_the_log_is_read(seed: int) -> None:
     ends = sorted(chance.randint(0, 60) for _ in range(12))
     rounds = [read(number, end, 100 + 3 * number) for number, end in enumerate(ends)]
     in_time, at_once, twice = LagState(), LagState(), LagState()
-    told = 0
+    passed = 0
     for group_id, each in commits:
         at_once.commit(group_id, *PLACE, each)
     for each_round, end in zip(rounds, ends, strict=True):
-        for group_id, each in commits[told:end]:
+        for group_id, each in commits[passed:end]:
             in_time.commit(group_id, *PLACE, each)
-        for group_id, each in commits[max(told - 3, 0) : end]:
+        for group_id, each in commits[max(passed - 3, 0) : end]:
             twice.commit(group_id, *PLACE, each)
-        told = end
+        passed = end
         expected = ordered(in_time.round(each_round, {}))
         assert ordered(at_once.round(each_round, {})) == expected
         assert ordered(twice.round(each_round, {})) == expected

@@ -215,7 +215,7 @@ def test_slow_committer() -> None:
 
 
 def test_rewound_until_made_good() -> None:
-    """Goal: an offset that went back is told until it is where it was."""
+    """Goal: an offset that went back is reported until it is where it was."""
     positions = [(number * 10, number * 10 + 5) for number in range(10, 15)]
     positions += [(number * 20, 145 + number) for number in range(1, 12)]
     found = [row.status for row in play(positions)]
@@ -225,7 +225,7 @@ def test_rewound_until_made_good() -> None:
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance", "Reconciling", "Assigning"])
 def test_rebalancing(state: str) -> None:
-    """Goal: whoever stands still in a rebalance is told to be in one; without lag there is nothing to tell."""
+    """Goal: whoever stands still in a rebalance is shown to be in one; without lag there is nothing to report."""
     positions = [(100, 100 + number * 10) for number in range(10)]
     assert statuses(play(positions, state=state)) == ["ok", "rebalancing"]
 

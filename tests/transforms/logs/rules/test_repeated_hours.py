@@ -1,4 +1,4 @@
-"""Goal: which pass of an hour that comes twice a line is of, by the order of lines; nothing where that can't tell."""
+"""Goal: which pass of an hour that comes twice a line is of, by the order of lines; nothing where that can't decide."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def seen(times: str, hours: RepeatedHours | None = None) -> RepeatedHours:
         ("02:50 02:05 03:30 01:00 02:30 02:10", [(1, 1, 0), (2, 2, 1), (5, 5, 0), (6, None, 1)]),  # two files in one
     ],
 )
-def test_the_order_tells(times: str, expected: list[tuple[int, int | None, int]]) -> None:
+def test_the_order_decides(times: str, expected: list[tuple[int, int | None, int]]) -> None:
     assert [tuple(each) for each in seen(times).passes(LATER_US)] == expected
 
 
@@ -41,7 +41,7 @@ def test_the_order_tells(times: str, expected: list[tuple[int, int | None, int]]
     ("time", "hour", "minute", "is_known"),
     [("02:50", 0, 51, True), ("02:50", 1, 40, True), ("02:50", 1, 50, False), ("02:10", 0, 20, True)],
 )
-def test_when_the_file_was_written_tells(time: str, hour: int, minute: int, *, is_known: bool) -> None:
+def test_when_the_file_was_written_decides(time: str, hour: int, minute: int, *, is_known: bool) -> None:
     """Goal: a file that is followed is of the first pass while the second reading of its last line is to come."""
     written_us = us_of(datetime(2026, 10, 25, hour, minute, tzinfo=timezone.utc))
     assert [tuple(each) for each in seen(f"02:05 {time}").passes(written_us)] == ([(1, None, 0)] if is_known else [])

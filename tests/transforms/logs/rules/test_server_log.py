@@ -286,7 +286,8 @@ def test_members_of_the_scala_coordinator_are_printed_whole() -> None:
 
 
 def test_consumer_groups() -> None:
-    """Goal: KIP-848: epochs are generations; a member that does not give up its partitions is told from one expired."""
+    """Goal: KIP-848: epochs are generations; a member that does not give up its partitions is distinguished from one
+    expired."""
     fenced = java("[GroupId g1] Member m fenced from the group because the member session expired.")
     assert (fenced["kind"], fenced["reason"]) == ("consumer_member_fenced", "the member session expired")
     slow = java(
@@ -301,7 +302,7 @@ def test_consumer_groups() -> None:
 
 
 def test_names_that_could_be_read_in_two_ways() -> None:
-    """Goal: ids that a coordinator made are known by their UUID; where nothing tells, the row says so."""
+    """Goal: ids that a coordinator made are known by their UUID; where nothing shows it, the row says so."""
     known = java(f"Member {MEMBER} in group a in group b has failed, removing it from the group.")
     assert (known["member_id"], known["group_id"], known["is_certain"]) == (MEMBER, "a in group b", True)
     unknown = java(f"Member {MEMBER} in group {MEMBER} in group b has failed, removing it from the group.")

@@ -59,7 +59,7 @@ def test_a_new_coordinator_begins_its_own() -> None:
 
 
 def test_another_incarnation_is_another_group() -> None:
-    """Goal: numbers that come back are told apart by time; where the log was not imported, nothing is claimed."""
+    """Goal: numbers that come back are distinguished by time; where the log was not imported, nothing is claimed."""
     rows = [rebalance(2, 1), rebalance(100, 1), rebalance(200, 1)]
     assert found(rows, preparing(1, 0), preparing(99, 0, "metadata_changed")) == ["joined", "metadata_changed", None]
     assert list(triggers([rebalance(2, 1)], [])) == [NO_TRIGGER]
@@ -80,18 +80,18 @@ def test_leaves_by_their_reason() -> None:
 
 
 def test_a_coordinator_that_gives_no_reason() -> None:
-    """Goal: before 2.1 the line of the same step says who went; of one that says nothing, it is told when it began."""
+    """Goal: before 2.1 the line of the same step says who went; of one that says nothing, it is known when it began."""
     row, begun = [rebalance(3, 5)], event(2, "preparing_rebalance", previous_generation=4)
     failed = event(2, "member_failed", member_id=MEMBER, line_number=19)
-    (told,) = triggers(row, [failed, begun])
-    assert (told["trigger"], told["trigger_member_ids"], told["trigger_at"]) == (
+    (rows,) = triggers(row, [failed, begun])
+    assert (rows["trigger"], rows["trigger_member_ids"], rows["trigger_at"]) == (
         *("session_expired", [MEMBER]),
         2 * SECOND,
     )
     assert found(row, {**left(2, None), "line_number": 19}, begun) == ["left"]
     for events in ([begun], [{**failed, "logged_at": SECOND}, begun], [failed, preparing(2, 3), begun]):
-        told = next(iter(triggers(row, events)))
-        assert (told["trigger"], told["trigger_reason"], told["trigger_at"]) == (None, None, 2 * SECOND)
+        rows = next(iter(triggers(row, events)))
+        assert (rows["trigger"], rows["trigger_reason"], rows["trigger_at"]) == (None, None, 2 * SECOND)
 
 
 def bumped(second: float, epoch: int) -> dict[str, Any]:
@@ -107,11 +107,11 @@ def gone(second: float, kind: str = "consumer_member_left") -> dict[str, Any]:
 
 
 def test_left_or_fenced() -> None:
-    """Goal: of a consumer group a line tells who went and how, and the next one of the same operation with which epoch;
+    """Goal: of a consumer group a line says who went and how, and the next one of the same operation with which epoch;
     the records of left and fenced are the same."""
     row = [rebalance(3, 5)]
-    (told,) = triggers(row, [gone(2.9), bumped(2.9, 5)])
-    assert (told["trigger"], told["trigger_member_ids"], told["trigger_line_number"]) == ("left", [MEMBER], 29)
+    (rows,) = triggers(row, [gone(2.9), bumped(2.9, 5)])
+    assert (rows["trigger"], rows["trigger_member_ids"], rows["trigger_line_number"]) == ("left", [MEMBER], 29)
     assert found(row, gone(2.9, "consumer_static_member_left"), bumped(2.9, 5)) == ["left"]
     assert found(row, fenced(2.9), bumped(2.9, 5)) == ["session_expired"]
     assert found(row, gone(2.9, "consumer_member_not_revoking"), bumped(2.9, 5)) == ["rebalance_timeout"]

@@ -46,7 +46,9 @@ def deletion(*groups: str, error_code: int = 0) -> Row:
     return request(api_key=ApiKey.DELETE_GROUPS, api="DELETE_GROUPS", groups=named, partitions=None)
 
 
-def told(events: list[Row], requests: list[Row], spans: list[LogSpan] = COVERED, **more: Any) -> list[tuple[str, Any]]:
+def reported(
+    events: list[Row], requests: list[Row], spans: list[LogSpan] = COVERED, **more: Any
+) -> list[tuple[str, Any]]:
     found = acts(events, requests, more.get("owners", ()), spans, more.get("topics", {}))
     return [(act["known_by"], [each["principal"] or each["member_id"] for each in act["authors"]]) for act in found]
 
@@ -68,7 +70,7 @@ def test_one_request() -> None:
 
 def test_candidates() -> None:
     """Goal: of two requests that can have done it both are named, and none is chosen."""
-    assert told([event()], [request(1), request(2)]) == [("candidates", ["User:1", "User:2"])]
+    assert reported([event()], [request(1), request(2)]) == [("candidates", ["User:1", "User:2"])]
 
 
 @pytest.mark.parametrize(
@@ -88,13 +90,13 @@ def test_candidates() -> None:
 )
 def test_another_request(other: Row) -> None:
     """Goal: a request that did something else, elsewhere, at another time or not at all is nobody's."""
-    assert told([event()], [other]) == [("unknown", [])]
+    assert reported([event()], [other]) == [("unknown", [])]
 
 
 def test_topic_by_id() -> None:
     """Goal: a commit by the id of the topic is the topic's where its name is known."""
     places = [{"topic": None, "topic_id": "x", "partition": 0, "committed_offset": 100, "error_code": None}]
-    assert told([event()], [request(partitions=places)], topics={"x": "orders"}) == [("observed", ["User:1"])]
+    assert reported([event()], [request(partitions=places)], topics={"x": "orders"}) == [("observed", ["User:1"])]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_topic_by_id() -> None:
 )
 def test_removals(kind: str, asked: Row, known_by: str) -> None:
     """Goal: what removed an offset is a request that removes such, and that was granted."""
-    assert [each for each, _ in told([event(kind=kind, cause=None, offset_after=None)], [asked])] == [known_by]
+    assert [each for each, _ in reported([event(kind=kind, cause=None, offset_after=None)], [asked])] == [known_by]
 
 
 def test_member() -> None:
@@ -123,7 +125,7 @@ def test_member() -> None:
         {**owner, "partition": 1, "member_id": "m-2", "from_offset": 1, "to_offset": 90},
     ]
     events = [event(0, cause="member"), event(1, cause="member"), event(2, cause="member"), event(3)]
-    assert told(events, [], owners=owners) == [("inferred", ["m-1"]), ("inferred", ["m-2"]), ("unknown", [])]
+    assert reported(events, [], owners=owners) == [("inferred", ["m-1"]), ("inferred", ["m-2"]), ("unknown", [])]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Goal: what happened to an offset is told as far as the records prove it, and never more."""
+"""Goal: what happened to an offset is reported as far as the records prove it, and never more."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def step(after: Commit | None, at_ms: int = 120_000, **fields: Any) -> OffsetCha
     return OffsetChange(at_ms=at_ms, after=after, **{**usual, **fields})
 
 
-def told(step: OffsetChange) -> tuple[str, str | None] | None:
+def reported(step: OffsetChange) -> tuple[str, str | None] | None:
     event = offset_event(step, RULES)
     return None if event is None else (event.kind, event.cause)
 
@@ -65,7 +65,7 @@ def told(step: OffsetChange) -> tuple[str, str | None] | None:
     ],
 )
 def test_lower_commit(generation: Generation | None, cause: str | None) -> None:
-    """Goal: a commit below the one before repeats what lies between, and the group then tells who made it."""
+    """Goal: a commit below the one before repeats what lies between, and the group then says who made it."""
     event = offset_event(step(commit(25), generation=generation), RULES)
     assert event == OffsetEvent(kind=OffsetEventKind.REWOUND, cause=cause, records_repeated=15)
 
@@ -104,10 +104,10 @@ def test_another_topic_is_not_compared() -> None:
     of_first = replace(BEFORE, topic_id="first")
     for offset in (20, 40, 60):
         other = step(commit(offset, topic_id="second"), before=of_first)
-        assert told(other) == (OffsetEventKind.TOPIC_RECREATED, None)
+        assert reported(other) == (OffsetEventKind.TOPIC_RECREATED, None)
     same = step(commit(20, topic_id="first"), before=of_first, was_removed=True)
-    assert told(same) == (OffsetEventKind.REWOUND, OffsetEventCause.AFTER_REMOVAL)
-    assert told(step(commit(20), was_removed=True)) is None
+    assert reported(same) == (OffsetEventKind.REWOUND, OffsetEventCause.AFTER_REMOVAL)
+    assert reported(step(commit(20), was_removed=True)) is None
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_another_topic_is_not_compared() -> None:
     ids=["thinned", "first", "no offset"],
 )
 def test_nothing_is_said_of_a_commit_without_one_to_compare(unknown: dict[str, Any]) -> None:
-    """Goal: no move is told over a thinned stretch, before the first commit, or from offset -1."""
+    """Goal: no move is reported over a thinned stretch, before the first commit, or from offset -1."""
     for offset in (20, 60, None):
-        assert told(step(commit(offset), **unknown)) is None
+        assert reported(step(commit(offset), **unknown)) is None
 
 
 # Removals
@@ -161,8 +161,8 @@ DUE_MS = EMPTY_MS + RULES.retention_ms
     ],
 )
 def test_removal(at_ms: int, fields: dict[str, Any], expected: tuple[str, str | None] | None) -> None:
-    """Goal: age tells expiry from deletion, as the broker counts it; what it does not tell has no cause."""
-    assert told(step(None, at_ms, **fields)) == expected
+    """Goal: age distinguishes expiry from deletion, as the broker counts it; what it does not show has no cause."""
+    assert reported(step(None, at_ms, **fields)) == expected
 
 
 def test_reset_of_an_empty_group_does_not_keep_its_offsets() -> None:
@@ -181,9 +181,12 @@ def test_reset_of_an_empty_group_does_not_keep_its_offsets() -> None:
 def test_commit_with_its_own_expiry() -> None:
     """Goal: a commit that names its expiry expires then, whatever its age."""
     own = replace(BEFORE, expire_at_ms=115_000)
-    assert told(step(None, 115_500, before=own)) == (OffsetEventKind.EXPIRED, OffsetEventCause.OWN_EXPIRY)
+    assert reported(step(None, 115_500, before=own)) == (OffsetEventKind.EXPIRED, OffsetEventCause.OWN_EXPIRY)
     later = replace(BEFORE, expire_at_ms=DUE_MS + 500_000)
-    assert told(step(None, DUE_MS, before=later)) == (OffsetEventKind.DELETED, OffsetEventCause.DELETE_REQUEST_OR_TOPIC)
+    assert reported(step(None, DUE_MS, before=later)) == (
+        OffsetEventKind.DELETED,
+        OffsetEventCause.DELETE_REQUEST_OR_TOPIC,
+    )
 
 
 # Anything

@@ -1,5 +1,5 @@
 """Goal: a commit that the log's start has passed, or that a topic made anew has reached, is one event, with the most
-that was lost, however rounds are told."""
+that was lost, however rounds are read."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def test_a_topic_that_was_made_anew() -> None:
     assert sampled_losses([other_reason], []) == []
 
 
-def test_what_did_not_change_is_not_told_again() -> None:
+def test_what_did_not_change_is_not_reported_again() -> None:
     """Goal: a round that shows the same as the one before writes nothing."""
-    told = sampled_losses([round_at(5, 20)], [])
-    assert sampled_losses([round_at(6, 20)], told) == []
+    reported = sampled_losses([round_at(5, 20)], [])
+    assert sampled_losses([round_at(6, 20)], reported) == []
 
 
 ROUNDS = st.lists(
@@ -70,14 +70,14 @@ ROUNDS = st.lists(
 
 @given(ROUNDS, st.integers(0, 12))
 def test_any_cut(rounds: list[Row], cut: int) -> None:
-    """Goal: told in two passes, or with a pass repeated, the same events."""
+    """Goal: found in two passes, or with a pass repeated, the same events."""
 
-    def told_after(*passes: list[Row]) -> dict[int, Row]:
+    def losses_after(*passes: list[Row]) -> dict[int, Row]:
         events: dict[int, Row] = {}
         for rows in passes:
             events |= {row["kafka_offset"]: row for row in sampled_losses(rows, events.values())}
         return events
 
-    whole = told_after(rounds)
-    assert told_after(rounds[:cut], rounds[cut:]) == whole
-    assert told_after(rounds[:cut], rounds[:cut], rounds[cut:]) == whole
+    whole = losses_after(rounds)
+    assert losses_after(rounds[:cut], rounds[cut:]) == whole
+    assert losses_after(rounds[:cut], rounds[:cut], rounds[cut:]) == whole

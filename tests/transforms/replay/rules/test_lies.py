@@ -94,16 +94,16 @@ def test_a_planted_lie_is_found(lie: str, protocol: str, actions: list[tuple[str
     log = play(protocol, [("join", 0), ("join", 0), *actions]).log()
     records = [(index, entry) for index, entry in enumerate(log) if not hasattr(entry, "topic")]
     planted = [
-        (index, told)
+        (index, forged)
         for (_, before), (index, entry) in pairwise(records)
         if isinstance(before, GroupRecord) and isinstance(entry, GroupRecord)
-        for told in [LIES[lie](entry, before)]
-        if told is not None
+        for forged in [LIES[lie](entry, before)]
+        if forged is not None
     ]
     if not planted:
         return
-    index, told = planted[where % len(planted)]
-    assert (told.kafka_offset, lie) in kinds([*log[:index], told, *log[index + 1 :]])
+    index, forged = planted[where % len(planted)]
+    assert (forged.kafka_offset, lie) in kinds([*log[:index], forged, *log[index + 1 :]])
 
 
 # By hand, one after the other

@@ -114,9 +114,9 @@ def test_ranges_of_any_size_and_order() -> None:
         DeliveryBatch(6, 2**63 - 1, 0, 1),
     )
     (state,) = share_states([broker_records()[0]]).values()
-    told = state_columns(replace(state, start_offset=-(2**63), delivery_complete_count=-9, batches=(widest,)))
-    assert (told["start_offset"], told["delivery_complete_count"]) == (None, None)
-    assert told["available_count"] == 2**63 - 1
+    reported = state_columns(replace(state, start_offset=-(2**63), delivery_complete_count=-9, batches=(widest,)))
+    assert (reported["start_offset"], reported["delivery_complete_count"]) == (None, None)
+    assert reported["available_count"] == 2**63 - 1
 
 
 def test_a_group_that_cant_be_judged() -> None:
@@ -143,5 +143,5 @@ def test_an_update_without_a_snapshot_is_taken_for_one() -> None:
 
 @pytest.mark.parametrize("known", [(None, 0, 5), (3, None, 5), (3, 0, None)])
 def test_no_lag_without_all_three(known: tuple[int | None, int | None, int | None]) -> None:
-    """Goal: null, never zero, where the broker tells no lag either."""
+    """Goal: null, never zero, where the broker reports no lag either."""
     assert share_lag(*known) is None

@@ -1,5 +1,5 @@
-"""Goal: a topology is given its tasks and the partitions of its internal topics, or is told what it lacks, as by a
-broker."""
+"""Goal: a topology is given its tasks and the partitions of its internal topics, or the answer says what it lacks, as
+by a broker."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_missing_sources() -> None:
 
 
 @pytest.mark.parametrize(
-    ("subtopologies", "told"),
+    ("subtopologies", "message"),
     [
         (
             [reads("a", THREE, FIVE, copartition_groups=(CopartitionGroup(source_topics=(0, 1)),))],
@@ -89,10 +89,10 @@ def test_missing_sources() -> None:
         ),
     ],
 )
-def test_not_copartitioned(subtopologies: list[Subtopology], told: str) -> None:
+def test_not_copartitioned(subtopologies: list[Subtopology], message: str) -> None:
     """Goal: topics of a copartition group with unequal numbers don't fit."""
     status = configured(*subtopologies).status
-    assert status == (StatusCode.INCORRECTLY_PARTITIONED_TOPICS, told)
+    assert status == (StatusCode.INCORRECTLY_PARTITIONED_TOPICS, message)
 
 
 def test_copartitioned() -> None:

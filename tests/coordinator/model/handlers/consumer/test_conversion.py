@@ -38,8 +38,8 @@ class Mixed(Cluster):
         self.instance_id = instance_id
         self.old: str = self.join_classic("", api_version=3).member_id
         given = [{"topic": "orders", "partitions": [*ALL]}]
-        told = encode_assignment(ProtocolMessage(1, {"assigned_partitions": given, "user_data": user_data}))
-        self.sync(1, ((self.old, told),))
+        encoded = encode_assignment(ProtocolMessage(1, {"assigned_partitions": given, "user_data": user_data}))
+        self.sync(1, ((self.old, encoded),))
 
     def join_classic(self, member_id: str, owned: tuple[int, ...] = (), **more: Any) -> Any:
         partitions = [{"topic": "orders", "partitions": [*owned]}]
@@ -61,7 +61,7 @@ class Mixed(Cluster):
         return self.ask(SyncGroupRequest, group_id=GROUP, generation_id=generation, **member, **named)
 
     def synced(self, generation: int) -> list[int]:
-        """Returns the partitions that the old member is told to have."""
+        """Returns the partitions that the old member gets."""
         (topic,) = decode_assignment(self.sync(generation).assignment).fields["assigned_partitions"]
         numbers: list[int] = topic["partitions"]
         return numbers
@@ -113,7 +113,7 @@ def test_there_and_back() -> None:
 
 
 def test_waiting_members_join_again() -> None:
-    """Goal: whoever waits for a classic rebalance is told to join again when the group is upgraded."""
+    """Goal: whoever waits for a classic rebalance is asked to join again when the group is upgraded."""
     cluster = Mixed()
     assert cluster.beat_classic(1) is Error.NONE
     assert cluster.join_classic("", new_member_uuid="waiting", api_version=3) is None
@@ -129,7 +129,7 @@ def test_waiting_members_join_again() -> None:
 )
 def test_policy(policy: str, is_upgraded: bool, is_downgraded: bool) -> None:  # parameters of the test
     """Goal: the broker's policy says in which direction a group with members changes; classic members join a consumer
-    group under any. The server log tells what was done, or why not."""
+    group under any. The server log says what was done, or why not."""
     no_upgrade = f"Cannot upgrade classic group {GROUP} to consumer group because online upgrade is disabled."
     no_downgrade = f"Cannot downgrade consumer group {GROUP} to classic group because the online downgrade is disabled."
     upgraded = f"[GroupId {GROUP}] Converted the classic group to a consumer group."
@@ -148,7 +148,7 @@ def test_policy(policy: str, is_upgraded: bool, is_downgraded: bool) -> None:  #
 
 
 def test_an_assignors_own_data() -> None:
-    """Goal: a group whose leader tells members more than their partitions stays classic, as that would be lost."""
+    """Goal: a group whose leader gives members more than their partitions stays classic, as that would be lost."""
     cluster = Mixed(user_data=b"more")
     assert cluster.join("new").error is Error.GROUP_ID_NOT_FOUND
     assert cluster.classic.state is State.STABLE
@@ -169,12 +169,12 @@ def test_another_protocol_of_an_instance() -> None:
 
 @pytest.mark.parametrize("is_too_late_to", ["join", "sync", "heartbeat"])
 def test_too_late(is_too_late_to: str) -> None:
-    """Goal: a classic member that does not join when it is told to, does not ask for what it has, or is silent for its
+    """Goal: a classic member that does not join when it is asked to, does not ask for what it has, or is silent for its
     own session is taken out."""
     cluster = Mixed(group_consumer_session_timeout_ms=300_000)
     cluster.join("new")
-    told_to_join = cluster.beat_classic(1)
-    assert told_to_join is Error.REBALANCE_IN_PROGRESS
+    beat_error = cluster.beat_classic(1)
+    assert beat_error is Error.REBALANCE_IN_PROGRESS
     if is_too_late_to != "join":
         cluster.join_classic(cluster.old, ())
     if is_too_late_to == "heartbeat":

@@ -31,7 +31,7 @@ def written(cluster: Cluster, since: int) -> list[str]:
 
 
 def resolutions(cluster: Cluster) -> list[tuple[str, list[str] | None]]:
-    """Returns each expression that a record tells of, and its topics; None for a tombstone."""
+    """Returns each expression that a record names, and its topics; None for a tombstone."""
     found = [record for batch in cluster.log for record in batch.records if record.record_type == REGEX]
     return [(each.key["regular_expression"], None if each.value is None else each.value["topics"]) for each in found]
 

@@ -76,8 +76,8 @@ def test_tasks_move() -> None:
     joined = join(cluster, "b")
     assert (joined.member_epoch, joined.assignment) == (3, TasksByRole())
     assert group_of(cluster).members["b"].state is StreamsMemberState.UNRELEASED_TASKS
-    told = beat(cluster, "a", 2, owned=ALL)
-    assert (told.member_epoch, told.assignment) == (2, TasksByRole(active=FIRST_HALF))
+    response = beat(cluster, "a", 2, owned=ALL)
+    assert (response.member_epoch, response.assignment) == (2, TasksByRole(active=FIRST_HALF))
     assert beat(cluster, "b", 3).assignment is None
     assert beat(cluster, "a", 2).member_epoch == 2, "it says nothing of what it has"
     assert beat(cluster, "a", 2, owned=FIRST_HALF).member_epoch == 3
@@ -194,7 +194,7 @@ def test_full_group() -> None:
 
 
 def test_shutdown() -> None:
-    """Goal: a member that asks for a shutdown is told to all, until the group is empty."""
+    """Goal: a member that asks for a shutdown is announced to all, until the group is empty."""
     cluster = streams_cluster()
     join(cluster, "a")
     join(cluster, "b")
@@ -206,7 +206,7 @@ def test_shutdown() -> None:
 
 
 def test_stale_topology() -> None:
-    """Goal: who joins with an older topology is told so, and the group keeps its own."""
+    """Goal: who joins with an older topology is answered so, and the group keeps its own."""
     cluster = streams_cluster()
     join(cluster, "a")
     joined = join(cluster, "b", topology=Topology(0, (PASSED_ON,)))
@@ -215,7 +215,7 @@ def test_stale_topology() -> None:
 
 
 def test_endpoints() -> None:
-    """Goal: members are told where others have which partitions, if that is newer than what they know."""
+    """Goal: members learn where others have which partitions, if that is newer than what they know."""
     cluster = streams_cluster()
     endpoint = Endpoint("host", 8080)
     joined = join(cluster, "a", user_endpoint=endpoint)
@@ -224,8 +224,8 @@ def test_endpoints() -> None:
     assert joined.endpoint_information_epoch == 0, "of a group that is not there yet"
     assert beat(cluster, "a", 2).endpoints is None
     assert join(cluster, "b", user_endpoint=Endpoint("other", 1)).endpoint_information_epoch == 1
-    told = beat(cluster, "a", 2, endpoint_information_epoch=1)
-    assert (told.endpoint_information_epoch, len(told.endpoints)) == (2, 2), "it has less by now"
+    response = beat(cluster, "a", 2, endpoint_information_epoch=1)
+    assert (response.endpoint_information_epoch, len(response.endpoints)) == (2, 2), "it has less by now"
     assert beat(cluster, "a", 2, endpoint_information_epoch=2).endpoints is None
 
 

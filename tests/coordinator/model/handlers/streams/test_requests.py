@@ -132,7 +132,7 @@ def test_delete() -> None:
 
 
 def test_other_types() -> None:
-    """Goal: a streams group and the others refuse each other's members, and it is told from classic ones."""
+    """Goal: a streams group and the others refuse each other's members, and it differs from classic ones."""
     cluster = streams_cluster()
     join(cluster, "a")
     assert cluster.join("b").error is Error.GROUP_ID_NOT_FOUND

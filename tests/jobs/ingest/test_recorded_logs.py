@@ -29,7 +29,8 @@ LOGGER = " (org.apache.kafka.coordinator.group.GroupMetadataManager)\n"
 
 
 def test_logs_as_they_come(spark: SparkSession, tmp_path: Path) -> None:
-    """Goal: each line is a row at its instant; what is refused is told with its line and why, when all is imported."""
+    """Goal: each line is a row at its instant; what is refused is reported with its line and why, when all is
+    imported."""
     logs = tmp_path / "logs"
     shutil.copytree(LOGS, logs)
     strange = logs / "strange.log"
