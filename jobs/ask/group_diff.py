@@ -7,13 +7,13 @@ number of partitions left out because their lag is not known.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from groupledger.jobs.ask.lag_sums import sums_of_round
 from groupledger.jobs.ask.owners import read_history
-from groupledger.jobs.ask.rounds import last_round, of_round
+from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.process.errors import NotKnownError
-from groupledger.schemas.words import LagFlag, Ownership
+from groupledger.schemas.words import Ownership
 from groupledger.transforms.coverage.rules.coverage_at import iso, why_unknown
 
 if TYPE_CHECKING:
@@ -65,12 +65,13 @@ def _lag(tables: ClusterRows, name: str, at: datetime) -> State:
     sampled_at = last_round(tables, "lag", at) if tables.exists("lag") else None
     if sampled_at is None:
         return {}
-    sums: defaultdict[tuple[str, str | None, int | None], int] = defaultdict(int)
-    for row in tables.rows("lag", *of_round(sampled_at), ("group_id", "=", name), columns=("topic", "lag", "flags")):
-        if LagFlag.UNSUBSCRIBED not in (row["flags"] or ()):
-            is_known = row["lag"] is not None
-            sums["lag" if is_known else "partitions_without_lag", row["topic"], None] += row["lag"] if is_known else 1
-    return dict(sums)
+    sums: State = {}
+    for row in sums_of_round(tables, sampled_at, name, by_topic=True):
+        if row["lag_sum"] is not None:
+            sums["lag", row["topic"], None] = row["lag_sum"]
+        if row["partitions_without_lag"]:
+            sums["partitions_without_lag", row["topic"], None] = row["partitions_without_lag"]
+    return sums
 
 
 def _differences(then: State, now: State) -> list[Answer]:
