@@ -1,6 +1,6 @@
 """Writes the pages of reference that follow from the code: `python -m tools.reference_docs`.
 
-    docs/commands.md    every command with its arguments and options, from the command line's own definitions
+    docs/commands.md    every command with its arguments and options, in the sections of `groupledger --help`
     docs/settings.md    `conf/groupledger.yaml`, a section for each of its own
     docs/metrics.md     every metric that a monitor serves, with its HELP
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from groupledger.jobs.cli.main import main as command_line
+from groupledger.jobs.cli.sections import SECTIONS
 from groupledger.jobs.monitor.metric_list import METRICS
 from tools.setup import ROOT
 
@@ -26,20 +27,6 @@ if TYPE_CHECKING:
 DOCS = ROOT / "docs"
 SETTINGS = ROOT / "conf" / "groupledger.yaml"
 MADE = "<!-- Made by `python -m tools.reference_docs`; a test compares it with the code. -->"
-# Commands by purpose, in the order of the page.
-KINDS = {
-    "Asking": (
-        *("groups", "why", "group", "incidents", "rebalances", "owner", "members", "topics", "lag", "offsets", "audit"),
-        *("forecast", "deploys", "deploy"),
-        *("diff", "idle", "readers", "capacity", "objectives", "committers", "share", "inventory", "records", "sql"),
-        *("report", "serve", "mcp", "quality", "what-if"),
-    ),
-    "Writing": (
-        *("monitor", "pipeline", "ingest", "sample", "history", "import-logs", "notify", "validate", "maintain"),
-        *("forget", "register"),
-    ),
-    "Setting up and trying": ("setup", "doctor", "demo", "capture", "simulate", "coordinator", "protocols"),
-}
 SECTION = re.compile(r"^(\w+):", re.MULTILINE)
 
 
@@ -57,13 +44,10 @@ def commands() -> Iterator[str]:
     yield "Each option can also be set by an environment variable: `GROUPLEDGER_WAREHOUSE` for `--warehouse`."
     yield "`groupledger --debug COMMAND` shows a traceback with an error; [how a command"
     yield "ends](promises.md#how-a-command-ends) lists the exit codes, and [asking](asking.md) says how instants are written."
-    for title, names in KINDS.items():
+    for title, names in SECTIONS.items():
         links = ", ".join(f"[`{name}`](#{name})" for name in names)
         yield f"\n**{title}:** {links}"
-    missing = command_line.commands.keys() - {name for names in KINDS.values() for name in names}
-    if missing:
-        raise ValueError(f"tools/reference_docs.py has no place for {', '.join(sorted(missing))}")
-    for names in KINDS.values():
+    for names in SECTIONS.values():
         for name in names:
             yield from command(name, command_line.commands[name])
 
