@@ -145,8 +145,8 @@ class Forgotten:
 
     @cached_property
     def _as_word(self) -> re.Pattern[str]:
-        behind = rf"(?:(?={_MEMBER_UUID})|(?![\w-]|\.\w))" if self.kind == CLIENT else r"(?![\w-]|\.\w)"
-        return re.compile(rf"(?<![\w-])(?<!\w\.){self._any}{behind}")
+        ending = rf"(?:(?={_MEMBER_UUID})|(?![\w-]|\.\w))" if self.kind == CLIENT else r"(?![\w-]|\.\w)"
+        return re.compile(rf"(?<![\w-])(?<!\w\.){self._any}{ending}")
 
     @cached_property
     def _as_member(self) -> re.Pattern[str]:

@@ -1,4 +1,4 @@
--- Who owned the partitions of a group at an instant. Only what is certain: `groupledger owner` also tells unowned from
+-- Who owned the partitions of a group at an instant. Only what is certain: `groupledger owner` also says unowned from
 -- unknown.
 -- :group =  The group.
 -- :at =     The instant, as 2026-01-31T14:03:00Z.

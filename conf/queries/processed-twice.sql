@@ -1,4 +1,4 @@
--- What was processed twice: what incidents know, and offsets that went back over a rebalance. Both may tell of the same.
+-- What was processed twice: what incidents know, and offsets that went back over a rebalance. Both may report the same.
 -- :since = 1970-01-01T00:00:00Z  Only from then on.
 
 WITH found AS (

@@ -147,13 +147,13 @@ def _positions_at(ledger: Ledger, records: DataFrame, until_ms: int) -> dict[int
     reaches. A record whose time is impossible does not count as later: otherwise the groups of its partition would wait
     for that time for ever."""
     later = F.when(known_instant_ms(F.unix_millis("kafka_timestamp")) > until_ms, F.col("kafka_offset"))
-    behind = F.coalesce(F.min(later), F.max("kafka_offset") + 1)
+    first_later = F.coalesce(F.min(later), F.max("kafka_offset") + 1)
     coverage = ledger.arrow(COVERAGE, columns=["kafka_partition", "to_offset", "completeness"]).to_pylist()
     ends: dict[int, int] = {}
     for row in coverage:
         if row["completeness"] == Completeness.COMPLETE:
             ends[row["kafka_partition"]] = max(row["to_offset"], ends.get(row["kafka_partition"], 0))
-    found = records.groupBy("kafka_partition").agg(behind).collect()
+    found = records.groupBy("kafka_partition").agg(first_later).collect()
     return {partition: min(offset, ends[partition]) for partition, offset in found if partition in ends}
 
 

@@ -78,9 +78,9 @@ OTHER_CHECKPOINT = re.compile(r"[0-9]{20}\.checkpoint\.[0-9a-f-]{36}\.(?:json|pa
 def what_is_needed(text: str) -> str | None:
     """Returns the unsupported feature that the text of an error reports; None if it reports none."""
     for cause in CAUSES:
-        _, found, behind = text.partition(cause.phrase)
+        _, found, rest = text.partition(cause.phrase)
         if found:
-            return cause.what if cause.until is None else named(cause.what, behind.partition(cause.until)[0])
+            return cause.what if cause.until is None else named(cause.what, rest.partition(cause.until)[0])
     return None
 
 

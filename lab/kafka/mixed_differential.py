@@ -193,7 +193,7 @@ class MixedPlay(ConsumerPlay):
 
     def _with_drawn_id(self, request: JoinGroupRequest, connection: Connection) -> JoinGroupRequest:
         """Returns the request with the id that the broker drew, which is in the answer or, while the request waits, in
-        the description of the group; one that is in neither is UNTOLD_ID."""
+        the description of the group; one that is in neither is UNKNOWN_ID."""
         group = self.model.group(self._group_id)
         known = set() if group is None else set(group.members)
         deadline = time.monotonic() + ANSWER_SECONDS_MAX

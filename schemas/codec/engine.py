@@ -96,7 +96,7 @@ def _or_default(codec: Codec, field: Field) -> Codec:
 
 
 def _nullable_struct(codec: Codec, *, tagged: bool) -> Codec:
-    """Returns the codec of a struct behind a marker: an int8, which is negative for null and otherwise 1.
+    """Returns the codec of a struct after a marker: an int8, which is negative for null and otherwise 1.
 
     In a tagged field the marker is an unsigned varint, zero for null, as Kafka's generator has it.
     """

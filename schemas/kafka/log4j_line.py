@@ -74,11 +74,11 @@ def frame_of(text: str) -> Frame | None:
     if head is None:
         return None
     tail = find_tail(text)
-    behind = Frame(head, tail[1], text[head.end() : tail[0]]) if tail is not None and tail[0] >= head.end() else None
-    if behind is not None and head.re is HEAD:
-        return behind  # as Kafka ships it
+    framed = Frame(head, tail[1], text[head.end() : tail[0]]) if tail is not None and tail[0] >= head.end() else None
+    if framed is not None and head.re is HEAD:
+        return framed  # as Kafka ships it
     found = _LOGGER_FIRST.match(text, head.end())
-    return behind if found is None else Frame(head, found["logger"], text[found.end() :])
+    return framed if found is None else Frame(head, found["logger"], text[found.end() :])
 
 
 def head_of(text: str) -> re.Match[str] | None:

@@ -4,7 +4,7 @@
 -- tables of the warehouse have their own names. It gives the rows of transforms/offsets/offset_commits.py, which says
 -- what each column means and when it is null. It uses only what engines have in common: no IGNORE NULLS and no array
 -- functions. The newest row up to a place in the log is found by a window over its offset, and then joined.
-WITH stretch AS (  -- known_from is behind the last hole before the stretch, or where one began that lost the state
+WITH stretch AS (  -- known_from is after the last hole before the stretch, or where one began that lost the state
     SELECT
         cluster, kafka_partition, from_offset, to_offset, completeness,
         COALESCE(

@@ -185,8 +185,8 @@ def _sources(
     tables: IncidentTables, asked: Asked, rules: Rules, as_of_ms: int, old: DataFrame | None
 ) -> Iterator[_Source]:
     if (requests := tables.requests) is not None:
-        telling = requests.where(~_is_accepted_join() | F.col("is_replayed"))
-        yield _Source("requests", requests, "order", telling)
+        refused_or_replayed = requests.where(~_is_accepted_join() | F.col("is_replayed"))
+        yield _Source("requests", requests, "order", refused_or_replayed)
         yield _Source("commits", _commits_of_refused(asked.coordinator_records, requests), "kafka_offset")
         yield _Source("records", _records_to_replay(asked.coordinator_records, requests), "kafka_offset")
     if tables.coordinator_events is not None:

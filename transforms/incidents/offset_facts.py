@@ -128,12 +128,12 @@ def _with_commits(losses: DataFrame, coordinator_records: DataFrame) -> DataFram
         F.when(at_ms > F.lag(at_ms).over(line), pace).alias("pace"),
     )
     is_before = F.col("each.kafka_offset") <= F.col("kafka_offset")
-    behind = F.when(F.col("each.kafka_offset") > F.col("kafka_offset"), F.col("each"))
+    later = F.when(F.col("each.kafka_offset") > F.col("kafka_offset"), F.col("each"))
     found = (
         losses.join(commits, list(PLACE))
         .groupBy(*losses.columns)
         .agg(
-            F.min_by(behind, behind["kafka_offset"]).alias("next"),
+            F.min_by(later, later["kafka_offset"]).alias("next"),
             F.max_by("each.topic_id", F.when(is_before, F.col("each.kafka_offset"))).alias("topic_id"),
             F.max(F.when(is_before & (F.col("pace") > 0), F.col("pace"))).alias("records_per_ms"),
         )

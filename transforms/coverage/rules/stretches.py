@@ -131,8 +131,8 @@ def above_floor(known: Sequence[Stretch], floor: int) -> list[Stretch]:
     """Returns the stretches of one partition, with everything below an offset turned into a hole."""
     if not known or floor <= known[0].from_offset:
         return list(known)
-    behind = [replace(each, from_offset=max(each.from_offset, floor)) for each in known if each.to_offset > floor]
-    return [Stretch(known[0].from_offset, floor, None, None, Completeness.UNKNOWN), *behind]
+    kept_part = [replace(each, from_offset=max(each.from_offset, floor)) for each in known if each.to_offset > floor]
+    return [Stretch(known[0].from_offset, floor, None, None, Completeness.UNKNOWN), *kept_part]
 
 
 def readings_of(known: Sequence[Stretch]) -> list[Reading]:
