@@ -1,6 +1,6 @@
-"""Writes log lines, for commands that run unattended: `monitor`, `pipeline` and `serve`.
+"""Writes log lines, for commands that run unattended: `monitor`, `pipeline`, `serve` and `mcp`.
 
-All progress goes to the logger `groupledger`. An interactive command prints each message as it is. These three commands
+All progress goes to the logger `groupledger`. An interactive command prints each message as it is. These four commands
 call `log_lines` first. Then each line has the time, the level and the cluster, as text or as a JSON object (`logging`
 in the settings), so that a log collector can filter the lines.
 

@@ -48,7 +48,7 @@ class Commit:
 class Owner:
     """The owner of a partition, as far as the ledger knows.
 
-    `owned` is None if ownership is not known (a simple consumer, a KIP-848 group, an assignment that can't be read).
+    `owned` is None if ownership is not known (a simple consumer, an assignment that can't be read, a hole in the log).
     `is_subscribed` is False only if every member's subscription is known and no member subscribes to the topic.
     """
 
