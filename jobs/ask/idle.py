@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.ask.answers import known_until, of_groups
 from groupledger.jobs.ask.commits import commits_now
 from groupledger.schemas.instants import LATEST_MS
-from groupledger.transforms.history.rules.expiring_offsets import KEY_OF_RECORD, expiring_offsets
+from groupledger.transforms.offsets.rules.expiring_offsets import KEY_OF_RECORD, expiring_offsets
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta

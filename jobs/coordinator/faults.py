@@ -31,7 +31,6 @@ from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from groupledger.jobs.coordinator.frames import Incoming
@@ -146,7 +145,3 @@ def faults_of(entries: Any, name: str) -> list[Fault]:
             message = first["msg"].removeprefix("Value error, ")
             raise InputError(f"{name}: fault {number}: {place}{': ' if place else ''}{message}.") from error
     return faults
-
-
-def at_times(faults: Iterable[Fault]) -> list[Fault]:
-    return [fault for fault in faults if fault.at_s is not None]

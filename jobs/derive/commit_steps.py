@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.ingest.samples import batch_of, last_sampled_at_ms
 from groupledger.jobs.warehouse.added_files import added_between, first_version_of, rows_in
+from groupledger.jobs.warehouse.conform import conform
 from groupledger.jobs.warehouse.delta_log import added_by
 from groupledger.jobs.warehouse.ledger import (
     at_or_after,
@@ -41,7 +42,6 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import Completeness
-from groupledger.transforms.conform import conform
 from groupledger.transforms.incidents.commit_steps import (
     as_rows,
     as_steps,

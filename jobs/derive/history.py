@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.retention import Floor
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.history.group_history import Marks
-    from groupledger.transforms.history.rules.consumer_records import TopicNames
+    from groupledger.transforms.history.rules.modern_records import TopicNames
     from groupledger.transforms.troubles import Report
 
     Extents = Mapping[int, tuple[int, int]]

@@ -23,6 +23,7 @@ from groupledger.jobs.derive.open_transactions import sampled_transactions
 from groupledger.jobs.derive.troubles import gathering, look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
+from groupledger.jobs.warehouse.conform import conform
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.known_until import note_until, noted_until
 from groupledger.jobs.warehouse.tables import NAMED_MAX, every_row, frame_of, of_spark
@@ -47,7 +48,6 @@ from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import Source, TroubledStep
-from groupledger.transforms.conform import conform
 from groupledger.transforms.incidents.incidents import (
     Asked,
     History,

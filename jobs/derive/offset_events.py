@@ -32,6 +32,7 @@ from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.added_files import added_between, rows_in
 from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
+from groupledger.jobs.warehouse.conform import conform
 from groupledger.jobs.warehouse.ledger import at_or_after, known_ends
 from groupledger.jobs.warehouse.progress import note_progress, read_progress
 from groupledger.jobs.warehouse.readers import reader_of
@@ -47,7 +48,6 @@ from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
 from groupledger.schemas.words import OffsetEventEvidence, TroubledStep
-from groupledger.transforms.conform import conform
 from groupledger.transforms.coverage.rules.stretches import stretches
 from groupledger.transforms.offsets.offset_events import (
     PLACE,

@@ -1,6 +1,6 @@
 """Computes the time until the first committed offset of a group without members expires.
 
-`transforms.history.rules.expiring_offsets` decides which offsets expire and when, from the tables as the history's last
+`transforms.offsets.rules.expiring_offsets` decides which offsets expire and when, from the tables as the history's last
 pass left them. Only groups without members are read, so the cost of a pass depends on the number of their offsets.
 No time is computed
 
@@ -23,7 +23,7 @@ from groupledger.jobs.process.settings import is_given
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
-from groupledger.transforms.history.rules.expiring_offsets import expiries
+from groupledger.transforms.offsets.rules.expiring_offsets import expiries
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -155,9 +155,6 @@ class ClusterTables(Tables):
         with of_the_table(table_uri(self.warehouse, table)):
             return self.exists(table) and has_row(dataset(self.warehouse, table), "cluster", self.cluster)
 
-    def rows_of_group(self, table: Table, group_id: str) -> DataFrame:
-        return self.rows(table).where(F.col("group_id") == F.lit(group_id))
-
     def _load(self, table: Table, version: int | None = None) -> DataFrame:
         return super()._load(table, version).where(F.col("cluster") == F.lit(self.cluster))
 

@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from groupledger.jobs.warehouse.commits import ROWS_PER_MERGE, ChangedMeanwhileError, as_new
+from groupledger.jobs.warehouse.conform import conform
 from groupledger.jobs.warehouse.delta_log import dataset
 from groupledger.jobs.warehouse.task_files import write_files, write_here
 from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.table import IS_CARRIED_OVER
-from groupledger.transforms.conform import conform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

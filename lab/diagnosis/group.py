@@ -119,9 +119,6 @@ class Group:
     def until(self, seconds: float) -> None:
         self.stage.until(seconds)
 
-    def to_the_end(self, spare_s: float = 0.0) -> None:
-        self.stage.until(self.stage.seconds - spare_s)
-
     # The topic
 
     def make_topic(self, partitions: int, rate: float, config: Mapping[str, str] | None = None) -> None:

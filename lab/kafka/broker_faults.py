@@ -12,7 +12,7 @@ sessions expire because of a client. At last the consumers are closed, one after
 The program writes `capture/` (`groupledger capture`), `server-N.log` of each broker, `events.jsonl` (what clients
 reported: name, event, time) and `happened.json` (what was done, and when). `tests/data/situations/broker_faults` is
 made of these files: it has the capture in one file, and those lines of the logs in which coordinators load or unload
-partitions or remove members, or members leave. """
+partitions or remove members, or members leave."""
 
 from __future__ import annotations
 

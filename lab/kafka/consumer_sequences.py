@@ -31,8 +31,8 @@ from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
 from groupledger.schemas.kinds import changes as kinds
 from groupledger.schemas.words import Completeness, GroupType
-from groupledger.transforms.history.rules.consumer_records import AWAY
 from groupledger.transforms.history.rules.events import Coverage, OtherGroupType
+from groupledger.transforms.history.rules.modern_records import AWAY
 from groupledger.transforms.records.decoded_record import record_fields
 from groupledger.transforms.replay.rules import replay
 from lab.kafka.broker_driver import GROUP_KEY, await_groups

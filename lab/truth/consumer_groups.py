@@ -7,10 +7,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import Completeness, MemberState
-from groupledger.transforms.history.rules.consumer_records import AWAY
 from groupledger.transforms.history.rules.content import content_of
 from groupledger.transforms.history.rules.events import Coverage, GroupTombstone, OtherGroupType, group_record
 from groupledger.transforms.history.rules.fold import fold
+from groupledger.transforms.history.rules.modern_records import AWAY
 from groupledger.transforms.records.decoded_record import record_json
 from lab.truth.histories import KEYS
 

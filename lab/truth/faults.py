@@ -134,10 +134,6 @@ def only_topic(facts: GroupFacts) -> GroupFacts:
     return replace(facts, requests=[], events=[])
 
 
-def only_requests(facts: GroupFacts) -> GroupFacts:
-    return replace(facts, events=[])
-
-
 def without_answers(facts: GroupFacts) -> GroupFacts:
     """Returns the facts of a ledger that has imported only a request log, from which the responses were removed."""
     stripped = [

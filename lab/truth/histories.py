@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import GroupType
-from groupledger.transforms.history.rules.consumer_records import EpochRecord
 from groupledger.transforms.history.rules.events import (
     Commits,
     Coverage,
@@ -24,6 +23,7 @@ from groupledger.transforms.history.rules.events import (
     OtherGroupType,
 )
 from groupledger.transforms.history.rules.fold import fold
+from groupledger.transforms.history.rules.modern_records import EpochRecord
 from groupledger.transforms.history.rules.ownership_answer import owner_at
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from groupledger.coordinator.simulator.scenarios.registry import Scenario
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS, Settings
 from groupledger.jobs.demo.simulate import capture_table
 from groupledger.jobs.derive.history import TABLES, update_history
+from groupledger.jobs.warehouse.conform import conform
 from groupledger.jobs.warehouse.delta_log import dataset
 from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
 from groupledger.jobs.warehouse.task_files import write_files
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.transforms.conform import conform
 from groupledger.transforms.coverage.rules.stretches import Reading
 from groupledger.transforms.records.decode import decode
 from lab.warehouses.ledgers import open_test_ledger

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from groupledger.transforms.history.rules.consumer_records import TopicNames
     from groupledger.transforms.history.rules.events import Event, GroupRecord
+    from groupledger.transforms.history.rules.modern_records import TopicNames
     from groupledger.transforms.troubles import Report
 
     Marks = Mapping[int, Sequence[Coverage]]

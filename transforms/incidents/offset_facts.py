@@ -17,10 +17,10 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from groupledger.schemas.words import Completeness, GroupType, OffsetEventEvidence, OffsetEventKind
-from groupledger.transforms.history.rules.expiring_offsets import KEY_OF_RECORD
 from groupledger.transforms.incidents.rules.facts import MARKER_OFFSETS
 from groupledger.transforms.numbers import plus, record_ms
 from groupledger.transforms.offsets.offset_commits import commit_log
+from groupledger.transforms.offsets.rules.expiring_offsets import KEY_OF_RECORD
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

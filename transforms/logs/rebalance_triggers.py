@@ -49,11 +49,6 @@ def with_triggers(rebalances: DataFrame, coordinator_events: DataFrame) -> DataF
     return rebalances.join(pairs.applyInArrow(_of_group, _ANSWERED), KEY, "left")
 
 
-def without_triggers(rebalances: DataFrame) -> DataFrame:
-    """Returns `rebalances` with the columns of `TRIGGER`, all null, for a ledger without an imported server log."""
-    return rebalances.withColumns({field.name: F.lit(None).cast(field.dataType) for field in TRIGGER})
-
-
 def _of_group(places: pa.Table, events: pa.Table) -> pa.Table:
     rows = sorted(places.to_pylist(), key=lambda row: row["kafka_offset"])
     found = [

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from groupledger.transforms.history.group_history import GroupLog, Marks
-    from groupledger.transforms.history.rules.consumer_records import TopicNames
+    from groupledger.transforms.history.rules.modern_records import TopicNames
     from groupledger.transforms.troubles import Report
 
 

@@ -11,10 +11,10 @@ and real brokers.
     state       the open state and its JSON        trigger            what probably started a rebalance
     rows        the tables' rows
 
-For the other types of group, `content` parses records (`consumer_records`, `share_records`, `streams_records`),
-`consumer` turns them into rows, `by_type` has the rules of a single type, `reconciliation` decides how members come to
+For the other types of group, `content` parses records (`modern_records`, `share_records`, `streams_records`),
+`modern` turns them into rows, `by_type` has the rules of a single type, `reconciliation` decides how members come to
 own the partitions that an epoch assigns, `holdings` keeps what each member of a share or streams group holds, and
-`consumer_state` defines their open state.
+`modern_state` defines their open state.
 
 Rules
 - Order is the order of the log. Times are for people. Only durations are computed from them, with one exception: equal

@@ -18,14 +18,14 @@ from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds import changes as kinds
 from groupledger.schemas.words import TaskRole
 from groupledger.transforms.history.rules.changes import change
-from groupledger.transforms.history.rules.consumer_records import CurrentAssignment
-from groupledger.transforms.history.rules.consumer_state import Topology, by_topic
+from groupledger.transforms.history.rules.modern_records import CurrentAssignment
+from groupledger.transforms.history.rules.modern_state import Topology, by_topic
 from groupledger.transforms.history.rules.rows import put_topology
 
 if TYPE_CHECKING:
     from groupledger.transforms.history.rules.changes import Change
-    from groupledger.transforms.history.rules.consumer_records import EpochRecord, Units
-    from groupledger.transforms.history.rules.consumer_state import Reconciliation
+    from groupledger.transforms.history.rules.modern_records import EpochRecord, Units
+    from groupledger.transforms.history.rules.modern_state import Reconciliation
     from groupledger.transforms.history.rules.rows import HistoryRows, IntervalEnd
     from groupledger.transforms.history.rules.state import OpenGroup
     from groupledger.transforms.history.rules.streams_records import CurrentTasks, Tasks, TopologyRecord

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.transforms.history.rules import consumer_records, share_records, streams_records
+from groupledger.transforms.history.rules import modern_records, share_records, streams_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from groupledger.transforms.history.rules.consumer_records import TopicNames
+    from groupledger.transforms.history.rules.modern_records import TopicNames
 
 _READERS: dict[str, Callable[[Mapping[str, Any], TopicNames, bool], object]] = {
-    **consumer_records.READERS,
+    **modern_records.READERS,
     **share_records.READERS,
     **streams_records.READERS,
 }

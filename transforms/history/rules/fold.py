@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import Completeness, EndedBy, FindingKind, GroupType
-from groupledger.transforms.history.rules import consumer, cost, reconciliation
-from groupledger.transforms.history.rules.consumer_state import Reconciliation
+from groupledger.transforms.history.rules import cost, modern, reconciliation
 from groupledger.transforms.history.rules.events import (
     SESSION_DEFAULT_MS,
     Commits,
@@ -25,13 +24,14 @@ from groupledger.transforms.history.rules.events import (
     OtherGroupType,
 )
 from groupledger.transforms.history.rules.generation import close_rows, end_members, forget, open_generation
+from groupledger.transforms.history.rules.modern_state import Reconciliation
 from groupledger.transforms.history.rules.rows import HistoryRows, IntervalEnd, open_group_row, put_group, put_member
 from groupledger.transforms.history.rules.state import Ending, OpenGroup, PartitionCommits, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from groupledger.transforms.history.rules.consumer_records import TopicNames
+    from groupledger.transforms.history.rules.modern_records import TopicNames
 
 FIRST_EPOCHS = (1, 2)  # of a new consumer group: 2 since Kafka 4.3
 
@@ -241,12 +241,12 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: HistoryRows
             and group.ending is None
             and group.group_type == event.group_type
         ):
-            consumer.fold_record(group, event, rows, is_known=_is_known(group))
+            modern.fold_record(group, event, rows, is_known=_is_known(group))
         return
     is_settled = _settle_ending(group, rows, event)
     is_known = _is_known(group)
     if not is_settled:
-        consumer.fold_record(group, event, rows, is_known=is_known)
+        modern.fold_record(group, event, rows, is_known=is_known)
         return
     generation = group.generation
     if generation is not None and group.group_type != event.group_type:
@@ -270,7 +270,7 @@ def _other_group_type(group: OpenGroup, event: OtherGroupType, rows: HistoryRows
     if epoch is not None:
         group.number = epoch
     if event.content is not None:
-        consumer.fold_record(group, event, rows, is_known=is_known)
+        modern.fold_record(group, event, rows, is_known=is_known)
     if epoch is not None:  # one record says one thing, and only that of the epoch says how far the group has come
         group.is_state_known = True
 
@@ -279,7 +279,7 @@ def _end_other_group(group: OpenGroup, event: OtherGroupType, rows: HistoryRows,
     if not group.is_alive:
         return
     cost.write_rebalance(rows, group)
-    consumer.end_group(group, rows)
+    modern.end_group(group, rows)
     _close(group, rows, IntervalEnd(event.kafka_offset, event.kafka_timestamp_ms, is_known=is_known), EndedBy.TOMBSTONE)
     group.owners, group.rebalance = {}, None
     group.ending = Ending(event.kafka_offset, event.kafka_timestamp_ms, is_known)
@@ -289,7 +289,7 @@ def _group_record(group: OpenGroup, record: GroupRecord, rows: HistoryRows) -> N
     is_downgrade = _is_live_downgrade(group, record)
     was_other_type = group.group_type != GroupType.CLASSIC and _goes_on_as_classic(group, record)
     if is_downgrade:
-        consumer.hand_over(group, rows, {member.facts.member_id for member in record.members})
+        modern.hand_over(group, rows, {member.facts.member_id for member in record.members})
         group.ending, group.group_type = None, GroupType.CLASSIC
     else:
         _settle_ending(group, rows, record)

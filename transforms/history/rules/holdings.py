@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.words import GroupType
-from groupledger.transforms.history.rules.consumer_state import OpenHolding
+from groupledger.transforms.history.rules.modern_state import OpenHolding
 from groupledger.transforms.history.rules.rows import micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from groupledger.transforms.history.rules.consumer_state import Held, Reconciliation
+    from groupledger.transforms.history.rules.modern_state import Held, Reconciliation
     from groupledger.transforms.history.rules.rows import HistoryRows, IntervalEnd
     from groupledger.transforms.history.rules.state import OpenGroup
 

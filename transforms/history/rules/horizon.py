@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import GroupType
-from groupledger.transforms.history.rules.consumer_state import Reconciliation
 from groupledger.transforms.history.rules.events import MemberFacts
+from groupledger.transforms.history.rules.modern_state import Reconciliation
 from groupledger.transforms.history.rules.rows import open_group_row
 from groupledger.transforms.history.rules.state import (
     OpenGeneration,

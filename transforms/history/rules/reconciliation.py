@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.history.rules import cost, holdings
-from groupledger.transforms.history.rules.consumer_records import STABLE
-from groupledger.transforms.history.rules.consumer_state import MemberAssignment
+from groupledger.transforms.history.rules.modern_records import STABLE
+from groupledger.transforms.history.rules.modern_state import MemberAssignment
 from groupledger.transforms.history.rules.rows import (
     HistoryRows,
     IntervalEnd,
@@ -34,9 +34,9 @@ from groupledger.transforms.history.rules.state import OpenOwnership
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from groupledger.transforms.history.rules.consumer_records import CurrentRecord, TargetRecord, Units
-    from groupledger.transforms.history.rules.consumer_state import Held, Reconciliation
     from groupledger.transforms.history.rules.events import MemberFacts
+    from groupledger.transforms.history.rules.modern_records import CurrentRecord, TargetRecord, Units
+    from groupledger.transforms.history.rules.modern_state import Held, Reconciliation
     from groupledger.transforms.history.rules.state import OpenGroup
 
 Owners = dict[TopicPartition, cost.Identities]

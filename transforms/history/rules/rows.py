@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import GroupType, MemberState
-from groupledger.transforms.history.rules.consumer_records import STABLE, UNRELEASED, UNREVOKED
-from groupledger.transforms.history.rules.consumer_state import by_topic
 from groupledger.transforms.history.rules.events import CONNECT
+from groupledger.transforms.history.rules.modern_records import STABLE, UNRELEASED, UNREVOKED
+from groupledger.transforms.history.rules.modern_state import by_topic
 from groupledger.transforms.history.rules.state import dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from groupledger.schemas.kafka.topic_partition import TopicPartition
-    from groupledger.transforms.history.rules.consumer_state import MemberAssignment, Topology
+    from groupledger.transforms.history.rules.modern_state import MemberAssignment, Topology
     from groupledger.transforms.history.rules.state import (
         OpenGeneration,
         OpenGroup,

@@ -1,4 +1,4 @@
-"""Defines the parsed records of a `share` group (KIP-932), in the terms of `consumer_records`.
+"""Defines the parsed records of a `share` group (KIP-932), in the terms of `modern_records`.
 
 Members, epochs, targets and current assignments are read as in a `consumer` group, with two differences: a partition
 may be assigned to several members, and no member waits for another, so members have no states. One more record lists
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.wire import share_group as wire
-from groupledger.transforms.history.rules.consumer_records import (
+from groupledger.transforms.history.rules.events import MemberFacts
+from groupledger.transforms.history.rules.modern_records import (
     STABLE,
     CurrentAssignment,
     CurrentRecord,
@@ -22,12 +23,11 @@ from groupledger.transforms.history.rules.consumer_records import (
     read_target_epoch,
     units_of,
 )
-from groupledger.transforms.history.rules.events import MemberFacts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from groupledger.transforms.history.rules.consumer_records import TopicNames, Units
+    from groupledger.transforms.history.rules.modern_records import TopicNames, Units
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import Completeness, GroupType
-from groupledger.transforms.history.rules import consumer_state
+from groupledger.transforms.history.rules import modern_state
 from groupledger.transforms.history.rules.events import SESSION_DEFAULT_MS, MemberFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from groupledger.transforms.history.rules.consumer_records import TopicNames
+    from groupledger.transforms.history.rules.modern_records import TopicNames
 
 FORMAT = 3
 
@@ -173,7 +173,7 @@ class OpenGroup:
     pending: dict[TopicPartition, str] = field(default_factory=dict)
     commits: dict[TopicPartition, PartitionCommits] = field(default_factory=dict)
     rebalance: OpenRebalance | None = None
-    reconciliation: consumer_state.Reconciliation | None = None
+    reconciliation: modern_state.Reconciliation | None = None
     consumer_session_timeout_ms: int = SESSION_DEFAULT_MS
 
     @property
@@ -237,7 +237,7 @@ def dump(group: OpenGroup) -> str:
         "pending": _pack_shared(group.pending.items()),
         "commits": _pack(group.commits),
         "rebalance": group.rebalance and _pack_rebalance(group.rebalance),
-        "reconciliation": group.reconciliation and consumer_state.pack(group.reconciliation),
+        "reconciliation": group.reconciliation and modern_state.pack(group.reconciliation),
     }
     return json.dumps(packed, separators=(",", ":"))
 
@@ -284,12 +284,12 @@ def load(text: str, topic_names: TopicNames | None = None) -> OpenGroup:
     is_restorable = is_of_today and (group.group_type == GroupType.CONSUMER or records["reconciliation"] is not None)
     if group.group_type != GroupType.CLASSIC and group.is_alive and not is_restorable:
         # A version that read nothing of such groups has written the state.
-        unknown = consumer_state.Reconciliation(is_whole=False, group_type=group.group_type)
+        unknown = modern_state.Reconciliation(is_whole=False, group_type=group.group_type)
         group.is_state_known, group.reconciliation = False, unknown
     if records["reconciliation"]:
-        group.reconciliation = consumer_state.unpack(records["reconciliation"])
+        group.reconciliation = modern_state.unpack(records["reconciliation"])
         if topic_names:
-            consumer_state.rename(group.reconciliation, topic_names)
+            modern_state.rename(group.reconciliation, topic_names)
             group.owners = {
                 TopicPartition(topic_names.get(topic, topic), number): interval
                 for (topic, number), interval in group.owners.items()

@@ -1,4 +1,4 @@
-"""Defines the parsed records of a `streams` group (KIP-1071), in the terms of `consumer_records`.
+"""Defines the parsed records of a `streams` group (KIP-1071), in the terms of `modern_records`.
 
 Members are assigned tasks instead of partitions: a subtopology and a partition number, as active, standby or warm-up
 task. The topology has a record of its own, after that of the member that sent it. While topics are missing, the group's
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from groupledger.schemas.wire import streams_group as wire
 from groupledger.schemas.words import TaskRole
-from groupledger.transforms.history.rules.consumer_records import (
+from groupledger.transforms.history.rules.events import MemberFacts
+from groupledger.transforms.history.rules.modern_records import (
     STABLE,
     UNRELEASED,
     UNREVOKED,
@@ -21,12 +22,11 @@ from groupledger.transforms.history.rules.consumer_records import (
     MemberRecord,
     read_target_epoch,
 )
-from groupledger.transforms.history.rules.events import MemberFacts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from groupledger.transforms.history.rules.consumer_records import TopicNames
+    from groupledger.transforms.history.rules.modern_records import TopicNames
 
 # Kafka numbers the states of these members from 1.
 _STATES = {1: STABLE, 2: UNREVOKED, 3: UNRELEASED}

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import Completeness, FindingKind, GroupType, MemberState, TaskRole
-from groupledger.transforms.history.rules.consumer_records import (
+from groupledger.transforms.history.rules.modern_records import (
     STABLE,
     UNRELEASED,
     UNREVOKED,
@@ -39,8 +39,8 @@ from groupledger.transforms.replay.rules.finding import Contradiction
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from groupledger.transforms.history.rules.consumer_records import CurrentAssignment
     from groupledger.transforms.history.rules.events import Coverage, OtherGroupType
+    from groupledger.transforms.history.rules.modern_records import CurrentAssignment
 
 STATES = {STABLE: MemberState.STABLE, UNREVOKED: MemberState.UNREVOKED, UNRELEASED: MemberState.UNRELEASED}
 # A partition, or the subtopology and partition of an active task.

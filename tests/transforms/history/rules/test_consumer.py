@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from groupledger.schemas.words import Completeness, MemberState
-from groupledger.transforms.history.rules.consumer_records import UNREVOKED
 from groupledger.transforms.history.rules.events import Commits, Coverage
 from groupledger.transforms.history.rules.fold import fold
 from groupledger.transforms.history.rules.group_timeline import timeline
+from groupledger.transforms.history.rules.modern_records import UNREVOKED
 from lab.truth.consumer_groups import Table, as_described, comparable_description, wrong_state
 from tests.transforms.history.rules.consumer_groups import (
     consumer_groups,

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from groupledger.jobs.warehouse.conform import SchemaMismatchError, conform, differences
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
-from groupledger.transforms.conform import SchemaMismatchError, conform, differences
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

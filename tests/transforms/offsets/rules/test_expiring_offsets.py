@@ -6,7 +6,7 @@ import json
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from groupledger.transforms.history.rules.expiring_offsets import expiring_offsets
+from groupledger.transforms.offsets.rules.expiring_offsets import expiring_offsets
 
 
 def day(number: float) -> datetime:

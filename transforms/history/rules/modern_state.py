@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import GroupType
-from groupledger.transforms.history.rules.consumer_records import CurrentAssignment
 from groupledger.transforms.history.rules.events import MemberFacts
+from groupledger.transforms.history.rules.modern_records import CurrentAssignment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from groupledger.transforms.history.rules.consumer_records import TopicNames, Units
+    from groupledger.transforms.history.rules.modern_records import TopicNames, Units
 
 
 Held: TypeAlias = tuple[str | int, ...]

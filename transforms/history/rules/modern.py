@@ -24,9 +24,9 @@ from groupledger.schemas.kinds import changes as kinds
 from groupledger.schemas.kinds import triggers
 from groupledger.schemas.words import EndedBy, GroupType, HoleCause, LeaveCause, ProtocolKind
 from groupledger.transforms.history.rules import by_type, cost, reconciliation
-from groupledger.transforms.history.rules import consumer_records as said
+from groupledger.transforms.history.rules import modern_records as said
 from groupledger.transforms.history.rules.changes import about, change, subscription_change
-from groupledger.transforms.history.rules.consumer_state import (
+from groupledger.transforms.history.rules.modern_state import (
     Departure,
     MemberAssignment,
     Newcomer,
