@@ -28,7 +28,7 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, 
 
 @pytest.mark.parametrize("kind", [Play, ConversionPlay])
 def test_random_sequences(own_broker: tuple[str, dict[str, str]], kind: type[Play]) -> None:
-    """Goal: behind each of some hundred requests epochs, members, owners and convergence are the broker's, and each
+    """Goal: after each of some hundred requests epochs, members, owners and convergence are the broker's, and each
     epoch has the cause that the request had; also in groups that go from one protocol to the other and back."""
     outcome = play_all(*own_broker, range(SEQUENCES), SEED, kind)
     assert outcome.wrong == []

@@ -5,9 +5,8 @@ commits, in `pause-CLIENT` a whole process is stopped past its session, in `twic
 an instance id that is in use. In `raw` a commit with an old generation is sent as bytes. All of it happens at once.
 
 What members of consumer groups (KIP-848) and of streams groups are refused for is sent as bytes, too, in groups of
-their own: `refused` and `topology` get refusals that last, `mended` those that a client mends at once, and in `slow` a
-member gives nothing up.
-"""
+their own: `refused` and `topology` get refusals that last, `repaired` those that a client recovers from at once, and in
+`slow` a member gives nothing up."""
 
 from __future__ import annotations
 
@@ -254,9 +253,9 @@ def test_the_reference_coordinator_agrees(played: dict[str, GroupFacts]) -> None
 # Modern groups
 
 EPOCHS = "epochs"  # the topic
-MODERN = ("refused", "mended", "slow", "topology")
+MODERN = ("refused", "repaired", "slow", "topology")
 JOIN: dict[str, Any] = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": (EPOCHS,), "owned": {}}
-LATER_MS = 120_000  # nothing is mended any more
+LATER_MS = 120_000  # nothing recovers any more
 MEMBERS = [letter * 22 for letter in "ABCDEFG"]
 
 
@@ -282,7 +281,7 @@ def topology(topic: str) -> bytes:
 
 
 def be_refused(connection: Connection) -> None:
-    """Sends what no retry mends."""
+    """Sends what no retry helps."""
     assert beat(connection, "refused", 0, 0, **JOIN) == 0
     assert beat(connection, "refused", 0, 9) == 110
     assert beat(connection, "refused", 1, 0, **JOIN, server_assignor="theirs") == 112
@@ -292,15 +291,15 @@ def be_refused(connection: Connection) -> None:
     assert commit(connection, "refused", 0, 99) == 113
 
 
-def mend(connection: Connection) -> None:
+def repair(connection: Connection) -> None:
     """Sends what a client sends that retries, and that is started again."""
-    assert beat(connection, "mended", 0, 0, **JOIN, instance_id="i") == 0
-    assert [beat(connection, "mended", 0, epoch, instance_id="i") for epoch in (1, 1)] == [0, 0]
-    assert [commit(connection, "mended", 0, epoch) for epoch in (0, 1)] == [113, 0]
-    assert beat(connection, "mended", 1, 0, **JOIN, instance_id="i") == 111
-    assert beat(connection, "mended", 0, -2, instance_id="i") == 0
-    assert beat(connection, "mended", 1, 0, **JOIN, instance_id="i") == 0
-    assert beat(connection, "mended", 1, -1, instance_id="i") == 0
+    assert beat(connection, "repaired", 0, 0, **JOIN, instance_id="i") == 0
+    assert [beat(connection, "repaired", 0, epoch, instance_id="i") for epoch in (1, 1)] == [0, 0]
+    assert [commit(connection, "repaired", 0, epoch) for epoch in (0, 1)] == [113, 0]
+    assert beat(connection, "repaired", 1, 0, **JOIN, instance_id="i") == 111
+    assert beat(connection, "repaired", 0, -2, instance_id="i") == 0
+    assert beat(connection, "repaired", 1, 0, **JOIN, instance_id="i") == 0
+    assert beat(connection, "repaired", 1, -1, instance_id="i") == 0
 
 
 def give_nothing_up(connection: Connection) -> None:
@@ -326,7 +325,7 @@ def modern(broker: LocalBroker) -> dict[str, GroupFacts]:
         retried(connection, FindCoordinatorRequest(version=3, key=EPOCHS, key_type=GROUP_KEY))
         await_groups(connection, [*MODERN])
         be_refused(connection)
-        mend(connection)
+        repair(connection)
         give_nothing_up(connection)
         # Behind what takes a second: a coordinator that has not heard of the topic fails with an exception (4.2.0).
         bring_topologies(raw)
@@ -352,7 +351,7 @@ def modern(broker: LocalBroker) -> dict[str, GroupFacts]:
                 ("stale_member_epoch", "error", 99),
             },
         ),
-        ("mended", set()),
+        ("repaired", set()),
         ("slow", {("rebalance_timeout_fenced", "warning", None), ("unknown_member", "warning", 1)}),
         ("topology", {("streams_invalid_topology", "error", 0), ("streams_topology_changed", "error", 0)}),
     ],
@@ -361,7 +360,7 @@ def test_refusals_of_modern_groups(
     modern: dict[str, GroupFacts], group: str, expected: set[tuple[str, str, int | None]]
 ) -> None:
     """Goal: what a broker refused, or fenced a member for, is reported once each, with the epoch that the member
-    claimed; what a client mends at once is nothing."""
+    claimed; what a client recovers from at once is nothing."""
     rows = incidents(modern[group], Rules())
     assert {(row["kind"], row["severity"], row["claimed_generation"]) for row in rows} == expected
     assert {row["occurrences"] for row in rows} <= {1}

@@ -155,7 +155,7 @@ def stage(broker: LocalBroker) -> Iterator[Stage]:
         commit(modern, 40)
         transact(stage, alive.enter_context(closing(stage.member("lag-transactional"))))
         copies = alive.enter_context(closing(stage.consumer("lag-copies")))
-        copies.commit(offsets=[TopicPartition(COPIED, 0, 1)], asynchronous=False)  # behind it is a marker only
+        copies.commit(offsets=[TopicPartition(COPIED, 0, 1)], asynchronous=False)  # after it is a marker only
         yield stage
 
 
@@ -203,7 +203,7 @@ def test_at_rest(stage: Stage, observer: Observer) -> None:
 
 
 def test_exact_time_lag(stage: Stage, observer: Observer) -> None:
-    """Goal: the time of the record at the committed offset; and a marker, behind which there is none, as that."""
+    """Goal: the time of the record at the committed offset; and a marker, after which there is none, as that."""
     rows = observer.round()
     places = [("lag-active", TOPIC, 0), ("lag-copies", COPIED, 0)]
     chosen = [rows[place] for place in places]

@@ -107,7 +107,7 @@ class Connection:
     def call(
         self, api_key: int, api_version: int, body: bytes, *, flexible: bool = False, error_at: slice = AFTER_THROTTLE
     ) -> Reply:
-        """Returns the reply's body behind its error code; asks again while the coordinator is not ready.
+        """Returns the reply's body after its error code; asks again while the coordinator is not ready.
 
         `flexible` is about the header only: the caller encodes the body to fit.
         """

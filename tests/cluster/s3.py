@@ -21,7 +21,7 @@ BUCKET = "ledger"
 
 @dataclass
 class S3Server:
-    """A context manager that runs the server; behind it nothing of it is left."""
+    """A context manager that runs the server; after it nothing of it is left."""
 
     address: str = ""
 

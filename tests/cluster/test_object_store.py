@@ -69,7 +69,7 @@ def spark(s3: S3Server) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def warehouse(s3: S3Server, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A folder of its own in the bucket; behind the test nothing is broken any more."""
+    """A folder of its own in the bucket; after the test nothing is broken any more."""
     yield f"s3a://{BUCKET}/{request.node.originalname}"
     s3.breaks()
 
@@ -88,7 +88,7 @@ def only_records(expected: dict[str, Counter[str]]) -> dict[str, Counter[str]]:
 
 
 def test_tables_are_equal(filled: str, expected: dict[str, Counter[str]]) -> None:
-    """Goal: ingest, history, lag and incidents give the rows of a local run, and so they stay behind a maintenance and
+    """Goal: ingest, history, lag and incidents give the rows of a local run, and so they stay after a maintenance and
     another pass."""
     assert expected["lag"]
     assert expected["incidents"]
@@ -196,7 +196,7 @@ def test_a_commit_without_an_answer(
 def test_killed_in_a_commit(
     s3: S3Server, simulated: Path, expected: dict[str, Counter[str]], warehouse: str, *, is_held_after: bool
 ) -> None:
-    """Goal: a writer that is killed while it commits, before the store has the commit or behind that, is followed by
+    """Goal: a writer that is killed while it commits, before the store has the commit or after that, is followed by
     another one, and each row is there once."""
     warehouse = f"{warehouse}/{is_held_after}"
     arguments = ("--capture", str(simulated / "capture"))

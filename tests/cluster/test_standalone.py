@@ -25,7 +25,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_tables_are_equal(cluster: Cluster, simulated: Path, expected: dict[str, Counter[str]], tmp_path: Path) -> None:
-    """Goal: the tables of a pass, and of a maintenance behind it, are equal to a local run's; both workers had a part,
+    """Goal: the tables of a pass, and of a maintenance after it, are equal to a local run's; both workers had a part,
     and no process there knew groupledger from elsewhere."""
     knows = subprocess.run([cluster.python, "-c", "import groupledger"], cwd=tmp_path, env=without_ours(), check=False)
     assert knows.returncode == 1

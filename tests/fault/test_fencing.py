@@ -28,7 +28,7 @@ LEASE_S = 20
 
 
 def test_a_rebuild_that_is_stopped_and_woken(spark: SparkSession, tmp_path: Path) -> None:
-    """Goal: `history --rebuild` is stopped behind its first table; a second writer finishes the rebuild; the first one
+    """Goal: `history --rebuild` is stopped after its first table; a second writer finishes the rebuild; the first one
     wakes, makes no commit, says why in one sentence, and exits with 3. No table is of two passes."""
     simulated = simulate(spark, tmp_path)
     stopped, undisturbed = tmp_path / "stopped", tmp_path / "undisturbed"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def kill_before(warehouse: Path, library: Path, table: Table) -> None:
-    """SIGKILL to Python and Java at once, in the very call that would commit rows to a table: behind the table before,
+    """SIGKILL to Python and Java at once, in the very call that would commit rows to a table: after the table before,
     and before this one."""
     version = open_table(str(warehouse), table).version()
     folder = library.with_name(f"{table.name}-{version}")

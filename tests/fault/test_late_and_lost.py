@@ -45,7 +45,7 @@ def refused(spark: SparkSession, warehouse: Path, broker: LocalBroker, sentence:
 
 
 def test_the_checkpoint_is_deleted(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
-    """Goal: refused, since Delta's sink would repeat all; --recover goes on behind the last row, none lost or twice."""
+    """Goal: refused, since Delta's sink would repeat all; --recover goes on after the last row, none lost or twice."""
     first = ingest(spark, warehouse, broker.bootstrap_servers)
     assert first.rows == len(positions(warehouse)) == len(set(positions(warehouse)))
     shutil.rmtree(warehouse / "_checkpoints")
@@ -164,7 +164,7 @@ def test_the_topic_ends_below_our_position(spark: SparkSession, warehouse: Path,
 
 
 def test_open_and_aborted_transactions(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
-    """Goal: aborted commits are no commits; behind an open transaction the ledger waits, and loses nothing."""
+    """Goal: aborted commits are no commits; after an open transaction the ledger waits, and loses nothing."""
     ingest(spark, warehouse, broker.bootstrap_servers)
     before = len(positions(warehouse))
     aborted = commit_in_transaction(broker.bootstrap_servers, "aborted")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SIMULATED = "test"
 BY_HAND = "by_hand"
 BY_HAND_DATE = "2025-10-09"
-END_OFFSET = 1 << 20  # behind all that an hour brings
+END_OFFSET = 1 << 20  # after all that an hour brings
 
 
 def with_logs_by_hand(spark: SparkSession, history: Path, warehouse: Path) -> Path:

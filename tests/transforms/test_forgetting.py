@@ -14,7 +14,7 @@ UUID = "-01234567-89ab-cdef-0123-456789abcdef"
 
 def test_the_state_of_a_group_that_was_upgraded() -> None:
     """Goal: the id of a classic member begins with its client's id, also as the key of its steps and targets and where
-    another member waits for it; behind it the state is read as before."""
+    another member waits for it; after it the state is read as before."""
     log = of_group(consumer_groups(), "migrated")
     (classic_id,) = {
         member["member_id"] for each in log if each["value"] for member in each["value"].get("members", ())

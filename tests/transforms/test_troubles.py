@@ -99,7 +99,7 @@ def test_a_fault_of_the_rule() -> None:
 
 
 def test_rows_that_cant_be_read() -> None:
-    """Goal: an error while the rows are read is no trouble of the group that is read just then: no group behind it
+    """Goal: an error while the rows are read is no trouble of the group that is read just then: no group after it
     would have any rows."""
     far = pa.array([2**62], pa.timestamp("us"))
     batch = pa.RecordBatch.from_arrays([far], ["at"])

@@ -215,7 +215,7 @@ def test_readers_and_committers(ask: Ask) -> None:
     found = answers(ask("readers", "orders", "--json"))
     assert [tuple(row[name] for name in columns) for row in found] == [
         ("old", 1, 2, 1, False),
-        ("g1", 0, 1, 2, False),  # of a third it committed before a hole, and not behind it
+        ("g1", 0, 1, 2, False),  # of a third it committed before a hole, and not after it
         ("emptied", 0, 0, 1, False),
         ("simple", 0, 0, 1, True),
     ]

@@ -1,4 +1,4 @@
-"""Goal: behind a pause in which groups, members and offsets were deleted, and their tombstones went, too, nothing lives
+"""Goal: after a pause in which groups, members and offsets were deleted, and their tombstones went, too, nothing lives
 on whose record is gone.
 
 The topic is read, then not for 25 hours, and then once more. Meanwhile Kafka's cleaner has removed what a later record
@@ -113,7 +113,7 @@ END = GAP_ENDS + len(behind())
 
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Reads the topic before the pause, behind it, and once more; what lies above the gap is known to be whole."""
+    """Reads the topic before the pause, after it, and once more; what lies above the gap is known to be whole."""
     folder = tmp_path_factory.mktemp("away")
     first, later, last, found = (folder / name for name in ("first", "later", "last", "warehouse"))
     write_capture(first, dict(enumerate_from(0, before())))

@@ -1,6 +1,6 @@
 """Goal: no number and no time that a client can write ends a pass, a question or a page, or changes another group.
 
-One pass reads a simulated hour of healthy groups, and behind it a group for each numeric field of each record type and
+One pass reads a simulated hour of healthy groups, and after it a group for each numeric field of each record type and
 version, and each extreme value that the field holds (`lab.scenarios.extremes`). A second pass reads the hour alone.
 """
 

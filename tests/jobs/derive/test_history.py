@@ -182,7 +182,7 @@ def test_a_rebuild_keeps_what_retention_has_removed(
 def test_a_rebuild_that_was_killed_is_finished(
     spark: SparkSession, thinned: Path, rebuilt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Goal: a rebuild killed behind its first table, taken up by the next pass and killed before the last table: each
+    """Goal: a rebuild killed after its first table, taken up by the next pass and killed before the last table: each
     pass knows that it is not finished, `validate` says so, and the tables in the end are those of a rebuild that
     nothing disturbed, with the rows that it takes over from before."""
     warehouse = tmp_path / "copy"

@@ -163,7 +163,7 @@ def test_cut_runs_and_memory(
         update_lag(ledger, threading.Event())
         scatter(ledger)
         state = recover_state(ledger, rules_from(LagRules, ledger.settings.lag))
-        for part in (range(CUT, LATE_CUT), range(LATE_CUT, len(ROUNDS))):  # from kept seeds, and from some behind
+        for part in (range(CUT, LATE_CUT), range(LATE_CUT, len(ROUNDS))):  # from kept seeds, and from some after
             add_rounds(ledger, part)
             update_lag(ledger, threading.Event())
         in_memory = [

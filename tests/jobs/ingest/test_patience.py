@@ -52,7 +52,7 @@ def test_brokers_that_answer_late() -> None:
 
 
 def test_brokers_that_never_answer() -> None:
-    """Goal: behind the bound the refusal is raised, and a lease that is lost meanwhile ends the waiting."""
+    """Goal: after the bound the refusal is raised, and a lease that is lost meanwhile ends the waiting."""
     with pytest.raises(OutsideError, match="No broker answers"):
         Waiting(1_000_000).answer(threading.Event(), wait_s_max=0.01)
     with pytest.raises(OutsideError, match="The lease is lost"):

@@ -78,7 +78,7 @@ def rows_of(spark: SparkSession, warehouse: Path, table: Table) -> list[Any]:
 
 def test_samples_are_imported_once(spark: SparkSession, tmp_path: Path) -> None:
     """Goal: the same files twice add nothing, longer ones what is new, each round under its date; rounds of our own go
-    on behind them, and one that is written again is dropped."""
+    on after them, and one that is written again is dropped."""
     warehouse, samples = tmp_path / "warehouse", tmp_path / "samples"
     write_samples(samples, 2)
     with open_test_ledger(spark, warehouse) as ledger:

@@ -137,7 +137,7 @@ def test_a_pass_that_is_killed(log: Log, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_prune_is_a_hole(log: Log, tmp_path: Path) -> None:
-    """Goal: offsets that are gone before they are read are a hole, also right behind an empty stretch; the state is
+    """Goal: offsets that are gone before they are read are a hole, also right after an empty stretch; the state is
     that of the log as it is."""
     log.end = log.begin = 2
     run(tmp_path)
@@ -153,7 +153,7 @@ def test_a_prune_is_a_hole(log: Log, tmp_path: Path) -> None:
 
 
 def test_a_prune_while_it_is_read(log: Log, tmp_path: Path) -> None:
-    """Goal: the pass begins again behind what is gone, and keeps what it had read."""
+    """Goal: the pass begins again after what is gone, and keeps what it had read."""
     log.end = 12
 
     def prune(number: int) -> None:

@@ -89,7 +89,7 @@ def test_where_epochs_end() -> None:
 
 
 def test_a_cut_is_an_end_below_our_position() -> None:
-    """Goal: an epoch that ends at our position or behind it was not cut, and the sentence names the place."""
+    """Goal: an epoch that ends at our position or after it was not cut, and the sentence names the place."""
     positions = {0: 0, 1: 101, 2: 200, 3: 5}
     cut = cuts(positions, {0: 0, 1: 100, 2: 250})
     assert cut == {1: 100}

@@ -47,7 +47,7 @@ def marker(offset: int) -> bytes:
         ([marker(2), batch(3), marker(4)], 5, 1),
         ([marker(3), batch(4)], 5, 0),
         ([batch(0, 5)], 5, 0),
-        ([batch(3), marker(4), batch(5)], 5, 1),  # behind it a transaction is open
+        ([batch(3), marker(4), batch(5)], 5, 1),  # after it a transaction is open
         ([batch(3), marker(4)[:-9]], 5, None),  # cut
         ([batch(3)], 5, None),
         ([], 5, None),

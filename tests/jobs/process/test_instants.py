@@ -53,13 +53,13 @@ AUTUMN = datetime(2026, 10, 25, tzinfo=timezone.utc)  # at 01:00 UTC Vienna's cl
     ],
 )
 def test_an_hour_that_comes_twice(text: str, hour: float, expected_hour: float) -> None:
-    """Goal: the last time that it was half past two, while both come and behind them."""
+    """Goal: the last time that it was half past two, while both come and after them."""
     found = read_instant(text, AUTUMN + timedelta(hours=hour), VIENNA)
     assert found == AUTUMN + timedelta(hours=expected_hour)
 
 
 def test_an_hour_that_is_left_out() -> None:
-    """Goal: on the day when clocks are put forward it was half past two the day before; behind the next it was."""
+    """Goal: on the day when clocks are put forward it was half past two the day before; after the next it was."""
     day_before = datetime(2026, 3, 28, 1, 30, tzinfo=timezone.utc)
     assert read_instant("02:30", NOW, VIENNA) == day_before
     assert read_instant("02:30", NOW + timedelta(hours=20), VIENNA) == day_before

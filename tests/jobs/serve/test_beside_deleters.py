@@ -54,7 +54,7 @@ def delete(warehouse: Path, tables: list[Table], number: int) -> None:
 
 
 def test_questions_beside_deleters(tmp_path: Path) -> None:
-    """Goal: no answer is another than before, none is a fault of ours, and behind the deleters all are there again."""
+    """Goal: no answer is another than before, none is a fault of ours, and after the deleters all are there again."""
     fill(tmp_path, "g", "orders", "m")
     tables = [each for each in all_tables() if (tmp_path / each.name).is_dir()]
     assert len(tables) > 5

@@ -172,7 +172,7 @@ def sleeper(warehouse: str) -> None:
 
 def test_a_writer_that_is_held_while_it_makes_the_log_file(tmp_path: Path) -> None:
     """Goal: a process that is held inside of `linkat`, with its log file ready, does not replace the commit that a
-    second writer makes meanwhile, and adds none of its own behind it."""
+    second writer makes meanwhile, and adds none of its own after it."""
     warehouse = tmp_path / "warehouse"
     behind_the_fence = warehouse / TOPIC_NAMES.name / "_delta_log" / f"{2:020}.json"
     shim = Shim(build_shim(tmp_path), behind_the_fence, tmp_path, Twist(act="hold", at=1))
@@ -324,7 +324,7 @@ def test_a_lost_answer(store: Commits, monkeypatch: pytest.MonkeyPatch, error: E
     assert topics(Path(store.warehouse)) == ["once"]
 
 
-@pytest.mark.parametrize("late", ["never", "before the next look", "behind the next look", "behind the next attempt"])
+@pytest.mark.parametrize("late", ["never", "before the next look", "after the next look", "after the next attempt"])
 def test_a_commit_that_arrives_late(store: Commits, monkeypatch: pytest.MonkeyPatch, late: str) -> None:
     """Goal: a commit without an answer is tried again, and is there once, whenever the store carries the first attempt
     out, also when another writer has committed meanwhile."""
@@ -344,7 +344,7 @@ def test_a_commit_that_arrives_late(store: Commits, monkeypatch: pytest.MonkeyPa
             write_deltalake(Path(store.warehouse) / TOPIC_NAMES.name, names("other", cluster="d"), mode="append")
             raise no_answer()
         tried.append("next")
-        if late == "behind the next look":
+        if late == "after the next look":
             arrive()
         write_deltalake(*arguments, **options)
 
@@ -358,7 +358,7 @@ def test_a_commit_that_arrives_late(store: Commits, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Commits, "open", look)
     monkeypatch.setattr(f"{COMMITS}.write_deltalake", write)
     assert store.append(TOPIC_NAMES, names("once"))
-    if late == "behind the next attempt":
+    if late == "after the next attempt":
         arrive()
         assert refused
     assert tried == ["first"] + ["next"] * (late != "before the next look")
@@ -410,7 +410,7 @@ def test_a_batch_is_taken_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_property_stays(tmp_path: Path, way: str) -> None:
-    """Goal: a property that was set, as retention sets its floors, is there behind any other commit."""
+    """Goal: a property that was set, as retention sets its floors, is there after any other commit."""
     with lease(tmp_path) as held:
         commits = writer(tmp_path, held)
         commits.append(TOPIC_NAMES, names("first"))
@@ -440,7 +440,7 @@ def test_a_lease_folder_that_was_deleted(tmp_path: Path) -> None:
     ("table", "command"), [(TOPIC_NAMES, "history --rebuild"), (COORDINATOR_RECORDS, "ingest --recover")]
 )
 def test_a_commit_that_a_machine_left_empty(tmp_path: Path, table: Table, command: str) -> None:
-    """Goal: no writer goes on behind a commit whose rows Delta's readers would miss without a word: it says how the
+    """Goal: no writer goes on after a commit whose rows Delta's readers would miss without a word: it says how the
     table is made again."""
     with lease(tmp_path) as held:
         commits = Commits(str(tmp_path), (held,))

@@ -108,7 +108,7 @@ DELETERS: dict[str, Callable[[Commits], Any]] = {
 
 @pytest.mark.parametrize("deleter", DELETERS)
 @pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("is_before", [True, False], ids=["before", "behind"])
+@pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
 def test_a_deleter_that_sleeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleter: str, point: str, *, is_before: bool
 ) -> None:

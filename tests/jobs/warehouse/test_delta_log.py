@@ -85,7 +85,7 @@ def test_a_fence_looks_behind_the_last_checkpoint(tmp_path: Path, monkeypatch: p
 
 
 def test_commits_are_checked_from_a_version_on(tmp_path: Path) -> None:
-    """Goal: those behind a version are read, to the last, and none before."""
+    """Goal: those after a version are read, to the last, and none before."""
     make_tables(tmp_path, LAG)
     commits = Commits(str(tmp_path), ())
     for _ in range(3):

@@ -208,7 +208,7 @@ def test_nothing_is_left_of_the_past(warehouse: Path) -> None:
 
 
 def test_a_command_that_was_killed(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a command that was killed behind its commits left the past; the next one, with any name, removes it."""
+    """Goal: a command that was killed after its commits left the past; the next one, with any name, removes it."""
     finish = Forgetting.forget_past
 
     def killed(_self: Forgetting, _table: Table) -> None:

@@ -53,7 +53,7 @@ def test_reading_makes_no_table(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_clock_that_was_ahead(spark: SparkSession, tmp_path: Path) -> None:
-    """Goal: rows that were ingested behind those of a day to come are found, and no such day is kept."""
+    """Goal: rows that were ingested after those of a day to come are found, and no such day is kept."""
     today = now_ms() // DAY_MS
     with open_test_ledger(spark, tmp_path) as ledger:
         ledger.create(COORDINATOR_RECORDS)

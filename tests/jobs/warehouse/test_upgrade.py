@@ -117,7 +117,7 @@ def test_a_table_without_a_column_and_a_field(
     spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Goal: a history that follows an older `coordinator_records` goes on from its checkpoint over the migration, with
-    rows that came before and behind it; a table of the history that lacks a column and a field of a struct in an array
+    rows that came before and after it; a table of the history that lacks a column and a field of a struct in an array
     is filled up too; in the end all tables are as if nothing had been older."""
     append(spark, tmp_path, simulated.between(0, 20))
     make_older(spark, tmp_path, COORDINATOR_RECORDS, as_older(table(spark, tmp_path, COORDINATOR_RECORDS)))

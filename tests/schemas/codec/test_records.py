@@ -26,7 +26,7 @@ VALUE = bytes.fromhex("0004000000000021d4a8ffffffff010000019964f2d83600")
 
 
 def is_legacy_extension(golden: SimpleNamespace) -> bool:
-    """Value versions above 0 behind key 0, which brokers before 4.1 accepted and 4.2 refuses."""
+    """Value versions above 0 after key 0, which brokers before 4.1 accepted and 4.2 refuses."""
     return golden.name.startswith("legacy_offset_commit v") and "v0" not in golden.name
 
 

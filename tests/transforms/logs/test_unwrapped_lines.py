@@ -195,8 +195,8 @@ def test_a_time_that_nobody_logged(value: Any) -> None:
     found = rows("server", [bad, good], passes=[[2, 2, 1]])
     assert [row[QUARANTINED] is not None for row in found] == [True, False]
     assert found[1][ROW]["logged_at"] == AT_US
-    (mended,) = reported("server", [f"{NANOS} stdout F {bad}"])
-    assert mended[0] == AT_US + 100_456
+    (corrected,) = reported("server", [f"{NANOS} stdout F {bad}"])
+    assert corrected[0] == AT_US + 100_456
 
 
 def test_names_with_line_breaks_in_a_container() -> None:

@@ -56,7 +56,7 @@ def rows(spark: SparkSession) -> Rows:
         (("g1", 9), 1, 3, "b", "assigned"),
         (("g1", 15), 1, None, None, "none"),  # a reset of the empty group
         (("g1", 17), 2, None, None, "none"),  # after its tombstone
-        (("g1", 25), 2, None, None, "none"),  # behind the hole
+        (("g1", 25), 2, None, None, "none"),  # after the hole
         (("g1", 27), 2, None, None, "none"),
         (("g1", 28), None, None, None, "none"),  # the history has not got there
         (("old", 2), 1, None, None, "none"),  # a record between may have been compacted away
@@ -80,7 +80,7 @@ def test_committer(
 
 
 def test_regression(rows: Rows) -> None:
-    """Goal: how far a commit went back behind the one before; null where there is none to compare with."""
+    """Goal: how far a commit went back below the one before; null where there is none to compare with."""
     assert {offset: row.regression for (group, offset), row in rows.items() if group == "g1"} == {
         1: None,
         3: 0,

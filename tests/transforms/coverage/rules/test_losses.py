@@ -17,7 +17,7 @@ def test_what_was_read_whole_has_lost_nothing() -> None:
 
 
 def test_a_stretch_reaches_to_where_the_log_had_settled() -> None:
-    """Goal: a round whose end lies within is not known for every key; before it and behind it all is."""
+    """Goal: a round whose end lies within is not known for every key; before it and after it all is."""
     found = thinned_stretches([WHOLE, thinned(100, 150, 200)])
     assert found == [Thinned(100, 150, 200)]
     losses = LogLosses(thinned={3: found})

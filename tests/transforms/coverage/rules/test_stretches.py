@@ -142,7 +142,7 @@ def test_readings_are_made_again(steps: list[dict[str, Any]], known_until_ms: in
 
 @given(st.lists(READING, min_size=1, max_size=4), st.integers(0, 6), st.integers(0, 12), st.integers(0, 9))
 def test_what_is_regained_claims_no_more(steps: list[dict[str, Any]], unkept: int, end: int, more: int) -> None:
-    """Goal: where rows were read behind the last stretch that was kept, or the log's end of then is not known, no
+    """Goal: where rows were read after the last stretch that was kept, or the log's end of then is not known, no
     offset is called complete that the readings which were lost would not call so. A last reading that had begun and
     read nothing is the exception: no stretch says that it was there."""
     readings, position = readings_from(steps)

@@ -111,7 +111,7 @@ def test_movement_is_by_target(log: list[dict[str, Any]]) -> None:
 
 
 def owners_by_records(records: list[dict[str, Any]]) -> list[tuple[int, dict[tuple[str, int], str]]]:
-    """Returns who owned what behind each record, computed from the current assignments by the rule alone."""
+    """Returns who owned what after each record, computed from the current assignments by the rule alone."""
     held: dict[str, set[tuple[str, int]]] = {}
     found = []
     for record in records:
@@ -134,7 +134,7 @@ def owners_at(assignments: Table, offset: int) -> dict[tuple[str, int], str]:
 
 @pytest.mark.parametrize("group_id", ["dynamic", "static"])
 def test_owners(log: list[dict[str, Any]], group_id: str) -> None:
-    """Goal: behind every record, the owners are those that the members' newest assignments name; who is away owns
+    """Goal: after every record, the owners are those that the members' newest assignments name; who is away owns
     nothing."""
     records = of_group(log, group_id)
     assignments = whole(log, group_id)["assignments"]
@@ -179,7 +179,7 @@ def test_a_static_member_that_comes_back(log: list[dict[str, Any]]) -> None:
 
 
 def test_there_and_back(log: list[dict[str, Any]]) -> None:
-    """Goal: a live upgrade and the live downgrade behind it keep the incarnation and the numbers; who left at the
+    """Goal: a live upgrade and the live downgrade after it keep the incarnation and the numbers; who left at the
     downgrade is who is missing in the classic record, and every rebalance is reported in full."""
     tables = whole(log, "migrated")
     rows = [(*key, row["group_type"], row["ended_by"]) for key, row in tables["generations"].items()]
@@ -211,7 +211,7 @@ def compacted(records: list[dict[str, Any]], count: int) -> list[dict[str, Any]]
 
 @pytest.mark.parametrize("group_id", GROUPS)
 def test_a_compacted_beginning(log: list[dict[str, Any]], group_id: str) -> None:
-    """Goal: behind a compacted beginning of any length the owners are the true ones, and no epoch, cause, movement or
+    """Goal: after a compacted beginning of any length the owners are the true ones, and no epoch, cause, movement or
     convergence is reported otherwise than by the whole log."""
     records = of_group(log, group_id)
     truth = whole(log, group_id)
@@ -238,7 +238,7 @@ def test_a_compacted_beginning(log: list[dict[str, Any]], group_id: str) -> None
 
 
 def test_the_timeline(log: list[dict[str, Any]]) -> None:
-    """Goal: an epoch's entry says who came and went in the records before it, what moved behind it, and who was waited
+    """Goal: an epoch's entry says who came and went in the records before it, what moved after it, and who was waited
     for, for how long; a conversion brings nobody and takes nobody."""
     entries = {group_id: timeline_of(whole(log, group_id)) for group_id in ("dynamic", "migrated")}
     joins = entries["dynamic"][1]

@@ -222,7 +222,7 @@ def test_a_group_is_upgraded_while_its_first_members_join() -> None:
 @pytest.mark.parametrize("group_type", ["streams", "share", "consumer"])
 def test_what_is_removed_behind_the_group_does_not_bring_it_back(group_type: str) -> None:
     """Goal: the tombstone of a member or a topology begins no group: Kafka 4.2 writes that of a streams group's
-    topology behind that of the group."""
+    topology older than that of the group."""
     log = Log().other(group_type, 2).removed(group_type).other(group_type, gone=True).removed(group_type)
     tables = folded(log.entries)
     assert (tables.group["is_alive"], tables.group["incarnation"]) == (False, 1)
@@ -265,7 +265,7 @@ def test_compacted_transitions_claim_nothing() -> None:
 
 
 def test_a_hole_ends_what_was_open() -> None:
-    """Goal: behind a hole the owner is unknown until a record shows; the member is the same one."""
+    """Goal: after a hole the owner is unknown until a record shows; the member is the same one."""
     log = Log().record(1, member("a", 0)).mark("unknown")
     hole_at = log.offset + 1
     log.offset += 10

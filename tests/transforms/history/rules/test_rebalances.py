@@ -89,7 +89,7 @@ def test_partitions_are_new_against_the_largest_universe() -> None:
 
 
 def test_partitions_that_came_unseen_are_not_new() -> None:
-    """Goal: behind a hole the universe begins anew, even where the transition itself is known."""
+    """Goal: after a hole the universe begins anew, even where the transition itself is known."""
     log = Log().record(1, member("a", 0)).mark("unknown")
     log.offset += 5
     log.mark("complete").record(3).record(4, member("b", 0, 1))

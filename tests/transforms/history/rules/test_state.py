@@ -26,7 +26,7 @@ FORMAT_2 = (
 
 
 def some_group() -> str:
-    """The state after a rebalance with commits before and behind it."""
+    """The state after a rebalance with commits before and after it."""
     log = Log().record(1, member("a", 0, 1)).commits(0, 1, every_ms=5_000, times=3)
     log.record(2, member("a", 0), member("b", 1)).commits(0, 1, every_ms=5_000, times=2)
     open_group = folded(log.entries).open_group

@@ -131,7 +131,7 @@ def test_ties() -> None:
 
 
 def test_a_timer_of_the_same_millisecond() -> None:
-    """Goal: a session that runs out within a millisecond behind a request may have done so before it."""
+    """Goal: a session that runs out within a millisecond after a request may have done so before it."""
 
     def ambiguous(after_ms: int) -> bool:
         requests = [heartbeat(1_000, "m-1"), heartbeat(5_000, "m-2"), heartbeat(after_ms, "m-2")]

@@ -1,4 +1,4 @@
-"""Goal: records that wait where nobody reads, or for a transaction, or behind a commit that is too far on, are sighted
+"""Goal: records that wait where nobody reads, or for a transaction, or after a commit that is too far on, are sighted
 with what is known of it; and how a group works every day is no alarm."""
 
 from __future__ import annotations

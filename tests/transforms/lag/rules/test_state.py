@@ -97,14 +97,14 @@ def test_an_owned_partition_whose_commit_lies_before_a_hole() -> None:
 
 def test_a_log_that_was_cleaned_between_the_round_and_the_read() -> None:
     """Goal: a round saw the end 4, and the records up to 6 were removed before anybody read them. Who has committed
-    behind the round may have had another commit at it, so that it is not known what was committed, and neither none nor
+    after the round may have had another commit at it, so that it is not known what was committed, and neither none nor
     an earlier commit is claimed. Who has not committed since stood as the log shows, and so does everybody whose record
-    lies in the part that has all its records, or in a round behind the place where the log has settled."""
+    lies in the part that has all its records, or in a round after the place where the log has settled."""
     owners = {TopicPartition("t", partition): Owner(owned=True, member_id="m") for partition in range(4)}
     facts = GroupFacts("Stable", owners, True, frozenset({"t"}))
     state = LagState()
     state.losses = LogLosses(thinned={0: [Thinned(begin=0, present_from=2, known_from=9)]})
-    state.commit("g", "t", 0, commit(7, 100))  # partition 0 committed again behind the round, and had none before
+    state.commit("g", "t", 0, commit(7, 100))  # partition 0 committed again after the round, and had none before
     state.commit("g", "t", 1, commit(1, 20))
     state.commit("g", "t", 1, commit(8, 100))  # partition 1 did, too, and its commit before may not be the last one
     state.commit("g", "t", 2, commit(3, 30))
@@ -198,7 +198,7 @@ def ordered(found: Iterable[LagRow]) -> list[LagRow]:
 
 
 def test_owners_at_a_position() -> None:
-    """Goal: an interval holds from behind its record up to the record that ends it; who is subscribed follows the
+    """Goal: an interval holds from after its record up to the record that ends it; who is subscribed follows the
     members, and where the ledger has none, what was sampled."""
     history = GroupHistory(
         generations=[(OffsetRange(5, 20), True), (OffsetRange(20, None), False)],

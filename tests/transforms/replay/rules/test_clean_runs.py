@@ -39,7 +39,7 @@ def test_a_live_group_is_true(live: LiveGroup) -> None:
 @settings(max_examples=30, deadline=None)
 @given(live=histories, data=st.data())
 def test_what_is_missing_is_no_lie(live: LiveGroup, data: st.DataObject) -> None:
-    """Goal: a log that was compacted up to somewhere, and has a hole somewhere behind that, gives no finding."""
+    """Goal: a log that was compacted up to somewhere, and has a hole somewhere after that, gives no finding."""
     log = live.log()
     first, second, third = sorted(data.draw(st.lists(st.integers(0, len(log)), min_size=3, max_size=3)))
     offsets = [*(position(entry)[0] for entry in log), LOG_END]

@@ -40,7 +40,7 @@ def log_of(group_id: str) -> list[Record]:
 
 @pytest.mark.parametrize("group_id", SOURCES)
 def test_a_real_log_is_true(group_id: str) -> None:
-    """Goal: nothing is found in it whole, behind a hole anywhere, nor where a cleaner left the newest records."""
+    """Goal: nothing is found in it whole, after a hole anywhere, nor where a cleaner left the newest records."""
     log = log_of(group_id)
     assert found(group_id, log) == []
     for place, record in [*enumerate(log)][::5]:

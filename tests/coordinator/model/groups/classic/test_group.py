@@ -203,7 +203,7 @@ def test_illegal_state_answers_once(driver: Any) -> None:
 
 
 def test_join_version_0_has_no_rebalance_timeout(driver: Any) -> None:
-    """The session timeout stands in for it."""
+    """The session timeout is used instead."""
     driver.join(api_version=0, session_ms=4_000, rebalance_ms=-1)
     (member,) = driver.coordinator.group(driver.group_id).members.values()
     assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (4_000, 4_000)
