@@ -49,7 +49,8 @@ def open_transaction(group: Group) -> None:
 
 @play((LIBRDKAFKA,), partitions=2)
 def transactions_rolled_back(group: Group) -> None:
-    """The application processes records in transactions with their offsets, and rolls each of them back."""
+    """The application processes records in transactions with their offsets, and rolls each of them back. Then it asks
+    for the committed offsets, which the coordinator refuses until the transaction is over."""
     consumer = Consumer(group.settings_of("1") | {"enable.auto.commit": "false", "client.id": group.outsider("1")})
     consumer.subscribe([group.topic])
     producer = _producer(group)
@@ -57,7 +58,7 @@ def transactions_rolled_back(group: Group) -> None:
     while group.stage.now() < group.stage.seconds - SPARE_S:
         if not is_failing and group.stage.now() >= group.stage.calm_s:
             is_failing = True
-            group.cause("transactions_rolled_back", "1")
+            group.cause("transactions_rolled_back", "1", beside="unstable_offsets")
         records = consumer.consume(RECORDS_AT_ONCE, 1.0)
         if not records:
             continue
