@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from groupledger.jobs.notify.episodes import Episode, Message
+from groupledger.jobs.notify.episodes import IncidentEpisode, Message
 from groupledger.jobs.notify.receivers import BODIES, MessageContext
 from groupledger.jobs.process.settings import ReceiverSettings, load_settings
 from groupledger.jobs.serve.answers import Warehouse
@@ -80,7 +80,7 @@ def test_the_page_of_notify() -> None:
     """Goal: the page lists every kind of receiver, every condition, and every field of the JSON form."""
     page = (TOP / "docs/notify.md").read_text()
     rows = {name for line in page.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line)}
-    episode = Episode(
+    episode = IncidentEpisode(
         episode_id="e",
         group_id="g",
         team=None,

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from groupledger.coordinator.client.events import ClientError, Fenced, Left, PollTimeout
 from groupledger.coordinator.client.membership import MemberGeneration
 from groupledger.coordinator.client.network import backoff_ms
-from groupledger.coordinator.client.ownership import Ownership
+from groupledger.coordinator.client.ownership import MemberOwnership
 from groupledger.coordinator.client.reactions import Reset, Then, reaction_to
 from groupledger.coordinator.model.apis import API_OF_REQUEST
 from groupledger.coordinator.model.groups.modern.epochs import AWAY, LEFT
@@ -73,7 +73,7 @@ _IN_GROUP = (ModernState.JOINING, ModernState.RECONCILING, ModernState.ACKNOWLED
 _AT_ONCE = (ModernState.JOINING, ModernState.ACKNOWLEDGING)
 
 
-class Commits(Protocol):
+class PendingCommits(Protocol):
     """The part of the consumer's commits that a membership uses."""
 
     def is_settled(self, now_ms: int) -> bool:
@@ -88,7 +88,7 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
     """The membership of one consumer and its rebalances. It has those methods of `Membership` and `Rebalance` that a
     consumer calls."""
 
-    commits: Commits  # set once by the consumer, since commits need the membership too
+    commits: PendingCommits  # set once by the consumer, since commits need the membership too
     _api: ClassVar[type[Request]]
 
     def __init__(
@@ -109,7 +109,7 @@ class HeartbeatMembership(ABC, Generic[Target, Words]):
         self._subscriptions = subscriptions
         self._emit = emit
         self.owned = self._place_of_owned(subscriptions)
-        self._ownership = Ownership(self.owned, emit)
+        self._ownership = MemberOwnership(self.owned, emit)
         self._target: Target | None = None
         self._current: Target | None = None  # the last reconciled target; even an empty one is acknowledged
         self._topic_ids: dict[str, str] = {}  # by name, of all topics that the member got by id

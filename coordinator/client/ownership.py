@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
-class Ownership:
+class MemberOwnership:
     def __init__(self, subscriptions: Subscriptions, emit: Emit) -> None:
         self._subscriptions = subscriptions
         self._emit = emit

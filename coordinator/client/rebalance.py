@@ -24,7 +24,7 @@ from groupledger.coordinator.client.assignment import (
 )
 from groupledger.coordinator.client.events import ClientError
 from groupledger.coordinator.client.metadata import EMPTY_SNAPSHOT
-from groupledger.coordinator.client.ownership import Ownership
+from groupledger.coordinator.client.ownership import MemberOwnership
 from groupledger.coordinator.model.messages import NO_GENERATION
 from groupledger.schemas.codec.errors import DecodeError
 
@@ -55,7 +55,7 @@ class Rebalance:
         self._subscriptions = subscriptions
         self._membership = membership
         self._commits = commits
-        self._ownership = Ownership(subscriptions, emit)
+        self._ownership = MemberOwnership(subscriptions, emit)
         self._memory = AssignorMemory()
         self._protocol = rebalance_protocol(config.assignors)
         self._joined_topics: tuple[str, ...] | None = None

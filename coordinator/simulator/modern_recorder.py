@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.coordinator.model.groups.modern.epochs import AWAY
 from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest
 from groupledger.coordinator.simulator.modern_kinds import SHARE_PREFIX, STREAMS_PREFIX, Call, Start
-from groupledger.coordinator.simulator.truth import Epoch, Holding, TaskHolding, Tenure
+from groupledger.coordinator.simulator.truth import Epoch, Holding, TaskHolding, TrueTenure
 from groupledger.schemas.kafka.rebalance_reasons import SESSION_EXPIRED_FENCE
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds import triggers
@@ -57,7 +57,7 @@ class _Seen:
     incarnation: int
     snapshot: Any = None
     epoch: Epoch | None = None
-    tenures: dict[str, Tenure] = field(default_factory=dict)
+    tenures: dict[str, TrueTenure] = field(default_factory=dict)
     holdings: dict[tuple[TopicPartition, str], Holding] = field(default_factory=dict)
     tasks: dict[tuple[Task, str], TaskHolding] = field(default_factory=dict)
 
@@ -82,13 +82,13 @@ class ModernRecorder:
         self._planted = planted
         self._kinds = (*kinds,)
         self._seen: dict[str, _Seen] = {}
-        self._stayed: dict[str, dict[str, Tenure]] = {}
+        self._stayed: dict[str, dict[str, TrueTenure]] = {}
 
     def has(self, group_id: str) -> bool:
         """Returns whether the group is now of one of the kinds that are recorded here."""
         return group_id in self._seen
 
-    def take_stayed(self, group_id: str) -> dict[str, Tenure] | None:
+    def take_stayed(self, group_id: str) -> dict[str, TrueTenure] | None:
         """Returns the tenures of the members with which a group has just become a classic group, once. Returns None if
         it has not become one."""
         return self._stayed.pop(group_id, None)
@@ -160,7 +160,7 @@ class ModernRecorder:
             tenure.left_at_ms, tenure.leave_cause = batch.timestamp_ms, causes.get(member_id)
         for member_id, member in members.items():
             if member_id not in seen.tenures:
-                tenure = seen.tenures[member_id] = Tenure(
+                tenure = seen.tenures[member_id] = TrueTenure(
                     group_id=group_id,
                     incarnation=seen.incarnation,
                     member_id=member_id,

@@ -18,7 +18,7 @@ from groupledger.coordinator.model.messages import JoinGroupRequest, JoinGroupRe
 from groupledger.coordinator.simulator.changes import Roster, Seat, changes_between, has_added_partitions, revokers
 from groupledger.coordinator.simulator.modern_recorder import PREFIXES, ModernRecorder
 from groupledger.coordinator.simulator.rejections import group_of, refusal_error, rejection
-from groupledger.coordinator.simulator.truth import Action, Cause, Owner, Tenure, TrueGeneration, Truth
+from groupledger.coordinator.simulator.truth import Action, TrueCause, TrueGeneration, TrueOwner, TrueTenure, Truth
 from groupledger.schemas.codec.consumer_protocol import decode_assignment, decode_subscription
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.rebalance_reasons import POLL_TIMEOUT_REASON
@@ -51,10 +51,10 @@ class _Incarnation:
     topics: dict[str, frozenset[str]] = field(default_factory=dict)  # subscribed now, by member id
     brought: dict[str, list[TopicPartition]] = field(default_factory=dict)  # what members said they owned, by member id
     revokers: set[str] = field(default_factory=set)  # members that must give up partitions, by the last record
-    cause: Cause | None = None  # of the rebalance that goes on, or of a generation that has no record yet
-    tenures: dict[str, Tenure] = field(default_factory=dict)  # of members present
-    gone: dict[str, Tenure] = field(default_factory=dict)  # of members that left after the last record
-    owners: dict[TopicPartition, Owner] = field(default_factory=dict)
+    cause: TrueCause | None = None  # of the rebalance that goes on, or of a generation that has no record yet
+    tenures: dict[str, TrueTenure] = field(default_factory=dict)  # of members present
+    gone: dict[str, TrueTenure] = field(default_factory=dict)  # of members that left after the last record
+    owners: dict[TopicPartition, TrueOwner] = field(default_factory=dict)
     universe: dict[str, int] = field(default_factory=dict)  # partition count of each topic, as far as assigned
 
     def leave(self, member_ids: Iterable[str], now_ms: int, cause: str, reason: str | None = None) -> None:
@@ -224,7 +224,7 @@ class Recorder:
         """Returns the incarnation of a group of KIP-848 that has just begun: a classic group that is there goes on."""
         return self._counts[group_id] if self._is_there(group_id) else self._next(group_id)
 
-    def _go_on(self, group_id: str, partition: int, written: _Written, stayed: dict[str, Tenure]) -> None:
+    def _go_on(self, group_id: str, partition: int, written: _Written, stayed: dict[str, TrueTenure]) -> None:
         """Goes on with a group of KIP-848 that has become a classic one: its last epoch is a generation now."""
         now = self._classic_group_of(group_id)
         assert now is not None  # noqa: S101  # its record is written
@@ -253,7 +253,7 @@ class Recorder:
             trigger, client_reason = tenure.leave_cause or trigger, tenure.leave_reason
         elif trigger == triggers.SYNC_EXPIRED.name:
             group.leave(member_ids, event.happened_at_ms, trigger)
-        group.cause = Cause(
+        group.cause = TrueCause(
             group_id=group.group_id,
             incarnation=group.incarnation,
             to_generation=event.fields["previous_generation"] + 1,
@@ -371,7 +371,7 @@ class Recorder:
                 del group.owners[place]
         for place, member_id in sorted(owned.items()):
             if place not in group.owners:
-                owner = group.owners[place] = Owner(
+                owner = group.owners[place] = TrueOwner(
                     group_id=group.group_id,
                     incarnation=group.incarnation,
                     topic=place.topic,
@@ -418,7 +418,7 @@ class Recorder:
 
     def _join(self, group: _Incarnation, member_id: str, now_ms: int) -> None:
         identity = self._identities[group.group_id, member_id]
-        group.tenures[member_id] = Tenure(
+        group.tenures[member_id] = TrueTenure(
             group_id=group.group_id,
             incarnation=group.incarnation,
             member_id=member_id,

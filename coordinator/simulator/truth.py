@@ -49,7 +49,7 @@ class TrueGeneration:
 
 
 @dataclass(slots=True, kw_only=True)
-class Owner:
+class TrueOwner:
     """An interval in which a member owned a partition: from the record that assigns it to the member to the record that
     takes it away.
 
@@ -71,7 +71,7 @@ class Owner:
 
 
 @dataclass(slots=True, kw_only=True)
-class Cause:
+class TrueCause:
     """What started a rebalance and what it changed. `started_at_ms` is when the rebalance began, and `to_generation`
     the generation that it led to.
 
@@ -95,7 +95,7 @@ class Cause:
 
 
 @dataclass(slots=True, kw_only=True)
-class Tenure:
+class TrueTenure:
     """One membership: from the first generation that has the member to its removal. `leave_cause` is null while the
     member stays.
 
@@ -213,9 +213,9 @@ class Truth:
     """All truth tables. The rows of each are in the order in which what they describe began."""
 
     generations: list[TrueGeneration] = field(default_factory=list)
-    owners: list[Owner] = field(default_factory=list)
-    causes: list[Cause] = field(default_factory=list)
-    members: list[Tenure] = field(default_factory=list)
+    owners: list[TrueOwner] = field(default_factory=list)
+    causes: list[TrueCause] = field(default_factory=list)
+    members: list[TrueTenure] = field(default_factory=list)
     epochs: list[Epoch] = field(default_factory=list)
     holdings: list[Holding] = field(default_factory=list)
     tasks: list[TaskHolding] = field(default_factory=list)

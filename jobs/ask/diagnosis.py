@@ -26,7 +26,7 @@ from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_
 from groupledger.transforms.incidents.diagnosis.commit_rhythm import with_poll_timeouts
 from groupledger.transforms.incidents.diagnosis.deliveries import share_rounds, sums_of
 from groupledger.transforms.incidents.diagnosis.diagnose import diagnoses
-from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
+from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +91,7 @@ def diagnoses_of(
         tables, "generations", of_group, ("started_at", "ended_at"), (begin, end), GENERATION_COLUMNS
     )
     return diagnoses(
-        GroupRows(
+        DiagnosisRows(
             group_type=group["group_type"],
             group_id=group["group_id"],
             incidents=incidents,

@@ -15,7 +15,7 @@ from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.ask.what_if_savings import capped
 from groupledger.jobs.process.errors import InputError
 from groupledger.transforms.history.rules.events import SESSION_DEFAULT_MS
-from groupledger.transforms.history.rules.what_if import GroupRows, NotReplayableError, observed_of, workload_of
+from groupledger.transforms.history.rules.what_if import NotReplayableError, WhatIfRows, observed_of, workload_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -86,10 +86,10 @@ def _changed(setting: Setting, asked: Iterable[str]) -> Setting:
         raise InputError(str(error)) from error
 
 
-def rows_of(tables: ClusterRows, name: str, since: datetime, until: datetime) -> GroupRows:
+def rows_of(tables: ClusterRows, name: str, since: datetime, until: datetime) -> WhatIfRows:
     """Returns the rows of a group from which its history in [since, until) can be replayed."""
     of_group = ("group_id", "=", name)
-    return GroupRows(
+    return WhatIfRows(
         members=tables.rows("members", of_group),
         generations=tables.rows("generations", of_group),
         rebalances=[

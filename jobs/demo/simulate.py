@@ -75,9 +75,9 @@ _ARROW_TYPES = {
 }
 TABLES_OF_TRUTH = {
     "generations": truth.TrueGeneration,
-    "owners": truth.Owner,
-    "causes": truth.Cause,
-    "members": truth.Tenure,
+    "owners": truth.TrueOwner,
+    "causes": truth.TrueCause,
+    "members": truth.TrueTenure,
     "epochs": truth.Epoch,
     "holdings": truth.Holding,
     "tasks": truth.TaskHolding,

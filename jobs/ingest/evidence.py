@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 SILENT_S_MAX = 600
 
 
-class Evidence:
+class GapEvidence:
     """Judges how completely a ledger was read from Kafka. `source` is the ledger's source with the newest readings.
 
     `positions` are the offsets, by partition, at which the query's first batch begins. While brokers don't answer, a

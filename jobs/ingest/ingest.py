@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ingest.coverage import regained_source, write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
-from groupledger.jobs.ingest.evidence import Evidence, cut_sentence, cuts
+from groupledger.jobs.ingest.evidence import GapEvidence, cut_sentence, cuts
 from groupledger.jobs.ingest.patience import until_answered
-from groupledger.jobs.ingest.stream import TABLES, Checks, Pace, Totals, run_query
+from groupledger.jobs.ingest.stream import TABLES, BatchPace, Checks, Totals, run_query
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.leader_epochs import ends_of_epochs
 from groupledger.jobs.kafka.login import check_java_login
@@ -83,7 +83,7 @@ def _pass(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event, totals: To
     trigger = {"processingTime": every} if ingest.is_continuous else {"availableNow": True}
 
     is_known = True
-    evidence = Evidence(ledger, ingest.settings, ingest.bootstrap_servers, source, positions, stop)
+    evidence = GapEvidence(ledger, ingest.settings, ingest.bootstrap_servers, source, positions, stop)
 
     def cover() -> None:
         reached = source_offset(ledger.storage, ledger.checkpoint_folder, totals.last_batch)
@@ -109,7 +109,7 @@ def _pass(ledger: Ledger, ingest: KafkaIngest, stop: threading.Event, totals: To
 
     rows = kafka_rows(ledger, ingest, positions)
     checks = Checks(check_source, evidence, size)
-    run_query(ledger, rows, Pace(trigger, COVERAGE_INTERVAL_S), stop, totals, cover=cover, checks=checks)
+    run_query(ledger, rows, BatchPace(trigger, COVERAGE_INTERVAL_S), stop, totals, cover=cover, checks=checks)
     return is_known
 
 

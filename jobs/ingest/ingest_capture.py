@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from groupledger.jobs.ingest.capture import read_manifest
 from groupledger.jobs.ingest.coverage import late_partitions, regained_source, write_coverage
 from groupledger.jobs.ingest.decode_again import decode_quarantined_again
-from groupledger.jobs.ingest.stream import TABLES, Pace, Totals, run_query
+from groupledger.jobs.ingest.stream import TABLES, BatchPace, Totals, run_query
 from groupledger.jobs.kafka.offsets_topic import DELETE_RETENTION_MS
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.warehouse.ledger import known_positions
@@ -100,7 +100,7 @@ def ingest_capture(ledger: Ledger, directory: str, stop: threading.Event, *, rec
             write_coverage(ledger, source, reached, known_until_ms)
 
     rows = stream.where(is_new(positions))
-    run_query(ledger, rows, Pace({"availableNow": True}), stop, totals, cover=cover)
+    run_query(ledger, rows, BatchPace({"availableNow": True}), stop, totals, cover=cover)
     return totals
 
 

@@ -102,7 +102,7 @@ class Checks:
 
 
 @dataclass(frozen=True)
-class Pace:
+class BatchPace:
     """`trigger` says when batches are run, in the form that Spark's `trigger` takes. `coverage_s` is the number of
     seconds after which `coverage` is written again."""
 
@@ -201,7 +201,7 @@ def start_query(
 def run_query(
     ledger: Ledger,
     kafka_rows: DataFrame,
-    pace: Pace,
+    pace: BatchPace,
     stop: threading.Event,
     totals: Totals,
     *,

@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from groupledger.jobs.ask.verdict import EpisodeSummary
-    from groupledger.jobs.notify.episodes import Episode
+    from groupledger.jobs.notify.episodes import IncidentEpisode
 
 
 class Diagnoser:
     """Diagnoses the episodes of one cluster. The threads of several receivers share it."""
 
     def __init__(
-        self, warehouse: str, cluster: str, ask: Callable[[str, str, Episode], EpisodeSummary | None] | None = None
+        self,
+        warehouse: str,
+        cluster: str,
+        ask: Callable[[str, str, IncidentEpisode], EpisodeSummary | None] | None = None,
     ) -> None:
         self._warehouse = warehouse
         self._cluster = cluster
@@ -34,7 +37,7 @@ class Diagnoser:
         self._left = DIAGNOSED_MAX
         self._lock = threading.Lock()
 
-    def begin(self, episodes: Iterable[Episode]) -> None:
+    def begin(self, episodes: Iterable[IncidentEpisode]) -> None:
         """Begins a round of messages: drops the diagnoses of episodes that no longer exist, and allows `DIAGNOSED_MAX`
         new ones."""
         with self._lock:
@@ -42,7 +45,7 @@ class Diagnoser:
             self._summaries = {key: found for key, found in self._summaries.items() if key in there}
             self._left = DIAGNOSED_MAX
 
-    def of(self, episode: Episode) -> Episode:
+    def of(self, episode: IncidentEpisode) -> IncidentEpisode:
         """Returns the episode with the text of its diagnosis, or unchanged if there is none."""
         if episode.group_id is None:
             return episode
@@ -57,13 +60,13 @@ class Diagnoser:
         return episode if found is None else _in_words_of(episode, found)
 
 
-def _diagnosis_of(warehouse: str, cluster: str, episode: Episode) -> EpisodeSummary | None:
+def _diagnosis_of(warehouse: str, cluster: str, episode: IncidentEpisode) -> EpisodeSummary | None:
     """Returns the diagnosis that the episode's incidents belong to. Raises `UNREADABLE`."""
     since = instant_of_ms(episode.first_seen_ms)
     return one_diagnosis(warehouse, cluster, episode.group_id, episode.episode_id, since)
 
 
-def _in_words_of(episode: Episode, found: EpisodeSummary) -> Episode:
+def _in_words_of(episode: IncidentEpisode, found: EpisodeSummary) -> IncidentEpisode:
     return replace(
         episode,
         cause=found.title,

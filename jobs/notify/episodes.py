@@ -33,7 +33,7 @@ SEVERITIES = words_of(Severity)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Episode:
+class IncidentEpisode:
     """Holds all incidents that one cause brought about. If the episode has a diagnosis (`jobs.notify.diagnosed`), the
     fields `cause`, `sentence`, `who` (the member), `harm`, `advice` and `known` (the evidence) come from it. Otherwise
     the sentence is that of the worst incident."""
@@ -82,10 +82,10 @@ class Message:
 
     event: Event
     episode_id: str
-    episode: Episode | None
+    episode: IncidentEpisode | None
 
 
-def episodes_of(rows: Iterable[Row], team_of: Mapping[str, str]) -> list[Episode]:
+def episodes_of(rows: Iterable[Row], team_of: Mapping[str, str]) -> list[IncidentEpisode]:
     """Returns the episodes of rows of `incidents`, in order of their beginnings. `team_of` has the team of each group
     with one."""
     ordered = sorted(rows, key=itemgetter("episode_id"))
@@ -93,11 +93,11 @@ def episodes_of(rows: Iterable[Row], team_of: Mapping[str, str]) -> list[Episode
     return sorted(found, key=attrgetter("first_seen_ms", "episode_id"))
 
 
-def _episode(rows: Sequence[Row], team_of: Mapping[str, str]) -> Episode:
+def _episode(rows: Sequence[Row], team_of: Mapping[str, str]) -> IncidentEpisode:
     rows = sorted(rows, key=lambda row: (-SEVERITIES.index(row["severity"]), row["first_seen_at"], row["kind"]))
     head = rows[0]
     settings = (name for row in rows for name in (row["setting_to_change"] or "").split(", ") if name)
-    return Episode(
+    return IncidentEpisode(
         episode_id=head["episode_id"],
         group_id=head["group_id"],
         team=team_of.get(head["group_id"] or ""),
@@ -112,7 +112,7 @@ def _episode(rows: Sequence[Row], team_of: Mapping[str, str]) -> Episode:
 
 
 def messages(
-    episodes: Sequence[Episode], sent: Mapping[str, Notified], wanted: ReceiverFilter, since_ms: int
+    episodes: Sequence[IncidentEpisode], sent: Mapping[str, Notified], wanted: ReceiverFilter, since_ms: int
 ) -> Iterator[Message]:
     """Yields the messages for a receiver, in order. `sent` are the episodes that were sent to it before. An episode
     that was last seen before `since_ms` is not sent."""
@@ -133,7 +133,7 @@ def messages(
             yield Message("resolved", episode.episode_id, episode)
 
 
-def _is_wanted(episode: Episode, wanted: ReceiverFilter) -> bool:
+def _is_wanted(episode: IncidentEpisode, wanted: ReceiverFilter) -> bool:
     return (
         SEVERITIES.index(episode.severity) >= SEVERITIES.index(wanted.severity)
         and (not wanted.kinds or not set(wanted.kinds).isdisjoint(episode.kinds))

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from groupledger.jobs.notify.diagnosed import Diagnoser
 from groupledger.jobs.notify.episodes import (
-    Episode,
+    IncidentEpisode,
     Message,
     Notified,
     ReceiverFilter,
@@ -159,7 +159,7 @@ class Notifier:
                 self._workers[receiver.name] = Worker(f"notify {receiver.name}", send)
                 self._workers[receiver.name].start()
 
-    def _episodes(self, since_ms: int) -> list[Episode]:
+    def _episodes(self, since_ms: int) -> list[IncidentEpisode]:
         """Returns the episodes that are recent, or that some receiver got."""
         with self._lock:
             known = {key for notified in self._notified.values() for key, each in notified.items() if not each.is_over}
@@ -171,7 +171,7 @@ class Notifier:
         groups = {row["group_id"] for row in rows if row["group_id"] is not None}
         return episodes_of(rows, first_matching(self._ledger.settings.team_patterns(), groups))
 
-    def _send_new(self, receiver: Receiver, episodes: list[Episode], since_ms: int) -> None:
+    def _send_new(self, receiver: Receiver, episodes: list[IncidentEpisode], since_ms: int) -> None:
         """Sends one receiver its new messages, as far as it accepts them."""
         notified = self._notified.get(receiver.name, {})
         for message in messages(episodes, notified, wanted_of(receiver.settings, episodes), since_ms):
@@ -221,7 +221,7 @@ class Notifier:
         return f"{STATE_FOLDER}/{self._ledger.cluster}/notified.json"
 
 
-def wanted_of(settings: ReceiverSettings, episodes: list[Episode]) -> ReceiverFilter:
+def wanted_of(settings: ReceiverSettings, episodes: list[IncidentEpisode]) -> ReceiverFilter:
     names = {episode.group_id for episode in episodes if episode.group_id is not None}
     return ReceiverFilter(
         severity=settings.severity,
@@ -235,7 +235,7 @@ def wanted_of(settings: ReceiverSettings, episodes: list[Episode]) -> ReceiverFi
 def send_test(settings: Settings, now_ms: int) -> Iterator[tuple[str, str]]:
     """Sends to each receiver a test message, and then the message that the test is over. Yields the receiver's name,
     and the sentence of the error, which is empty after a success."""
-    episode = Episode(
+    episode = IncidentEpisode(
         episode_id="groupledger-test",
         group_id="groupledger-test",
         team=None,

@@ -27,7 +27,7 @@ from groupledger.transforms.coverage.rules.coverage_at import iso
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from groupledger.jobs.notify.episodes import Episode, Message
+    from groupledger.jobs.notify.episodes import IncidentEpisode, Message
 
 PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
 SUMMARY_CHARACTERS_MAX = 1_024  # PagerDuty refuses more
@@ -60,7 +60,7 @@ class Body:
         return json.dumps(self.json).encode()
 
 
-def page_of(episode: Episode, context: MessageContext) -> str | None:
+def page_of(episode: IncidentEpisode, context: MessageContext) -> str | None:
     """Returns the URL of the page of `groupledger serve` that shows the group at the beginning of the episode, or the
     incidents of the cluster for an episode without a group. Returns None if the settings have no link to pages."""
     if context.link is None:
@@ -76,7 +76,7 @@ def _instant(at_ms: int) -> str:
     return iso(instant_of_ms(at_ms))
 
 
-def _subject(episode: Episode, context: MessageContext) -> str:
+def _subject(episode: IncidentEpisode, context: MessageContext) -> str:
     of_team = "" if episode.team is None else f" ({episode.team})"
     group = "__consumer_offsets" if episode.group_id is None else escaped(episode.group_id)
     return f"{group}{of_team} on {context.cluster}"

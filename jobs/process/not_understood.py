@@ -31,7 +31,7 @@ ITS_LOG = "something in its log"
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class UnreadableFeature:
     """A phrase that shows an unsupported feature. If the text of an error has `phrase`, the table has the feature
     `what`; if `until` is set, the text between `phrase` and `until` has the names of the feature."""
 
@@ -41,31 +41,33 @@ class Cause:
 
 
 CAUSES = (
-    Cause("Kernel error: Unsupported: Feature '", "the table feature", "'"),
-    Cause("Unsupported table features required: [", "the table feature", "]"),
-    Cause('that are unsupported by Delta Lake "', "the table feature", "\n"),
-    Cause("DELTA_FEATURES_PROTOCOL_METADATA_MISMATCH", "a table feature"),
-    Cause("Unsupported minimum reader version ", "the reader version", "\n"),
-    Cause(" requires reader version ", "the reader version", " and"),
-    Cause("Invalid protocol action in the delta log", PROTOCOL),
-    Cause("Table features must be specified", PROTOCOL),
-    Cause("Mismatched minReaderVersion", PROTOCOL),
-    Cause("Mismatched minWriterVersion", PROTOCOL),
-    Cause("Unsupported Delta table type: '", "the column type", "'"),
-    Cause("Failed to convert the JSON string '", "the column type", "'"),
-    Cause("olumn mapping ", "column mapping"),
-    Cause("eletion vector", "deletion vectors"),
-    Cause("catalog-managed table", "a catalog that manages it"),
-    Cause("is append-only", "the property delta.appendOnly"),
-    Cause("Invalid Spark read type", OTHER_TYPE),
-    Cause("PARQUET_COLUMN_DATA_TYPE_MISMATCH", OTHER_TYPE),
-    Cause("SchemaColumnConvertNotSupportedException", OTHER_TYPE),
-    Cause("Unsupported cast from", OTHER_TYPE),
-    Cause("encrypted", "files that are encrypted"),
-    Cause("found [80, 65, 82, 69]", "files that are encrypted"),  # PARE, where other Parquet files have PAR1
-    Cause("Unexpected CompressionCodec", "another compression"),
-    Cause("Support for codec '", "the compression", "'"),
-    Cause("Kernel error: Unsupported", ITS_LOG),
+    UnreadableFeature("Kernel error: Unsupported: Feature '", "the table feature", "'"),
+    UnreadableFeature("Unsupported table features required: [", "the table feature", "]"),
+    UnreadableFeature('that are unsupported by Delta Lake "', "the table feature", "\n"),
+    UnreadableFeature("DELTA_FEATURES_PROTOCOL_METADATA_MISMATCH", "a table feature"),
+    UnreadableFeature("Unsupported minimum reader version ", "the reader version", "\n"),
+    UnreadableFeature(" requires reader version ", "the reader version", " and"),
+    UnreadableFeature("Invalid protocol action in the delta log", PROTOCOL),
+    UnreadableFeature("Table features must be specified", PROTOCOL),
+    UnreadableFeature("Mismatched minReaderVersion", PROTOCOL),
+    UnreadableFeature("Mismatched minWriterVersion", PROTOCOL),
+    UnreadableFeature("Unsupported Delta table type: '", "the column type", "'"),
+    UnreadableFeature("Failed to convert the JSON string '", "the column type", "'"),
+    UnreadableFeature("olumn mapping ", "column mapping"),
+    UnreadableFeature("eletion vector", "deletion vectors"),
+    UnreadableFeature("catalog-managed table", "a catalog that manages it"),
+    UnreadableFeature("is append-only", "the property delta.appendOnly"),
+    UnreadableFeature("Invalid Spark read type", OTHER_TYPE),
+    UnreadableFeature("PARQUET_COLUMN_DATA_TYPE_MISMATCH", OTHER_TYPE),
+    UnreadableFeature("SchemaColumnConvertNotSupportedException", OTHER_TYPE),
+    UnreadableFeature("Unsupported cast from", OTHER_TYPE),
+    UnreadableFeature("encrypted", "files that are encrypted"),
+    UnreadableFeature(
+        "found [80, 65, 82, 69]", "files that are encrypted"
+    ),  # PARE, where other Parquet files have PAR1
+    UnreadableFeature("Unexpected CompressionCodec", "another compression"),
+    UnreadableFeature("Support for codec '", "the compression", "'"),
+    UnreadableFeature("Kernel error: Unsupported", ITS_LOG),
 )
 # Errors of kernels for a log whose beginning is missing, which may be in a checkpoint of another form.
 NO_BEGINNING = re.compile(

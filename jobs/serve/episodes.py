@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Episode:
+class ShownEpisode:
     """An episode with its incidents, in the order in which they began."""
 
     episode_id: str
@@ -37,12 +37,12 @@ class Episode:
         return [*{(each["table_name"], each["row_key"]): each for each in every}.values()]
 
 
-def of_summary(group_id: str, summary: EpisodeSummary) -> Episode:
+def of_summary(group_id: str, summary: EpisodeSummary) -> ShownEpisode:
     """Returns an episode without incidents, for a diagnosis of a group that no incident is about."""
-    return Episode(episode_id="", summary=summary, group_id=group_id, root=None, kinds=(), incidents=())
+    return ShownEpisode(episode_id="", summary=summary, group_id=group_id, root=None, kinds=(), incidents=())
 
 
-def joined(one: Episode, other: Episode) -> Episode:
+def joined(one: ShownEpisode, other: ShownEpisode) -> ShownEpisode:
     """Returns the episode `one`, with the kinds and the incidents of `other` added."""
     incidents = sorted((*one.incidents, *other.incidents), key=_begun)
     return replace(one, kinds=[*dict.fromkeys((*one.kinds, *other.kinds))], incidents=incidents)
@@ -52,13 +52,13 @@ def _begun(row: Answer) -> tuple[datetime, str]:
     return row["first_seen_at"], row["kind"]
 
 
-def episodes_of(rows: Sequence[Answer]) -> list[Episode]:
+def episodes_of(rows: Sequence[Answer]) -> list[ShownEpisode]:
     """Returns the episodes that some incidents belong to, the most harmful first."""
     of_episodes: defaultdict[str, list[Answer]] = defaultdict(list)
     for row in rows:
         of_episodes[row["episode_id"]].append(row)
     return [
-        Episode(
+        ShownEpisode(
             episode_id=each["episode_id"],
             summary=of_episode(each),
             group_id=each["group_id"],
@@ -70,9 +70,9 @@ def episodes_of(rows: Sequence[Answer]) -> list[Episode]:
     ]
 
 
-def by_groups(episodes: Iterable[Episode]) -> dict[str | None, list[Episode]]:
+def by_groups(episodes: Iterable[ShownEpisode]) -> dict[str | None, list[ShownEpisode]]:
     """Returns the episodes by group; those of a group stay in the given order."""
-    found: defaultdict[str | None, list[Episode]] = defaultdict(list)
+    found: defaultdict[str | None, list[ShownEpisode]] = defaultdict(list)
     for each in episodes:
         found[each.group_id].append(each)
     return dict(found)

@@ -22,7 +22,7 @@ from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.path_names import name_in, part
 from groupledger.jobs.serve.answers import Warehouse, instant_in
 from groupledger.jobs.serve.described import SEVERITY
-from groupledger.jobs.serve.episodes import Episode, episodes_of, incidents_within
+from groupledger.jobs.serve.episodes import ShownEpisode, episodes_of, incidents_within
 from groupledger.jobs.serve.shown import group_path, link
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.words import Severity, Source, words_of
@@ -110,7 +110,7 @@ def row_path(tables: ClusterRows, proof: Answer) -> str | None:
     return link(f"/clusters/{part(tables.cluster)}/rows/{part(proof['table_name'])}", key=proof["row_key"])
 
 
-def _is_wanted(each: Episode, asked: Mapping[str, str | None], team_of: Mapping[str, str | None]) -> bool:
+def _is_wanted(each: ShownEpisode, asked: Mapping[str, str | None], team_of: Mapping[str, str | None]) -> bool:
     return (
         (not asked["kind"] or asked["kind"] in each.kinds)
         and (not asked["group"] or asked["group"] == each.group_id)
@@ -118,9 +118,9 @@ def _is_wanted(each: Episode, asked: Mapping[str, str | None], team_of: Mapping[
     )
 
 
-def _facets(every: Sequence[Episode], team_of: Mapping[str, str | None]) -> dict[str, list[tuple[str, int]]]:
+def _facets(every: Sequence[ShownEpisode], team_of: Mapping[str, str | None]) -> dict[str, list[tuple[str, int]]]:
     """Returns the filters for the window, with how many episodes match each."""
-    values: dict[str, Callable[[Episode], Iterable[str | None]]] = {
+    values: dict[str, Callable[[ShownEpisode], Iterable[str | None]]] = {
         "kind": lambda each: each.kinds,
         "group": lambda each: (each.group_id,),
         "team": lambda each: (team_of.get(each.group_id or ""),),
@@ -129,9 +129,9 @@ def _facets(every: Sequence[Episode], team_of: Mapping[str, str | None]) -> dict
     return {name: counts.most_common(FACETS_MAX) for name, counts in counted.items() if counts}
 
 
-def _by_day(found: Iterable[Episode]) -> list[tuple[datetime, list[Episode]]]:
+def _by_day(found: Iterable[ShownEpisode]) -> list[tuple[datetime, list[ShownEpisode]]]:
     """Returns the episodes by the day, in UTC, on which they began: the last day first, and on it the worst first."""
-    days: defaultdict[datetime, list[Episode]] = defaultdict(list)
+    days: defaultdict[datetime, list[ShownEpisode]] = defaultdict(list)
     for each in found:
         days[each.summary.since.replace(hour=0, minute=0, second=0, microsecond=0)].append(each)
     return sorted(days.items(), reverse=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from groupledger.jobs.process.output import Answer
-    from groupledger.jobs.serve.episodes import Episode
+    from groupledger.jobs.serve.episodes import ShownEpisode
 
 SHOWN_MAX = 5
 OLD = timedelta(minutes=30)  # a round that says little about now
@@ -42,7 +42,7 @@ class InTrouble:
     row: Answer
     severity: str
     what: str
-    episode: Episode | None
+    episode: ShownEpisode | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

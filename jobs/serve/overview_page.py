@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
-    from groupledger.jobs.serve.episodes import Episode
+    from groupledger.jobs.serve.episodes import ShownEpisode
 
 PAGE = 100
 A_DAY = "1d"
@@ -217,7 +217,7 @@ def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: LinkParame
     }
 
 
-def _hurt(episodes: Sequence[Episode], now: Now | None) -> list[Episode]:
+def _hurt(episodes: Sequence[ShownEpisode], now: Now | None) -> list[ShownEpisode]:
     """Returns episodes without those that stand above them, since they go on."""
     above = () if now is None else [each.episode for each in now.groups]
     return [each for each in episodes if not any(each is one for one in above)]

@@ -14,7 +14,7 @@ from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.what_if_stored import stored_totals
 from groupledger.jobs.serve.axis import Window
 from groupledger.jobs.serve.diagnoses import TROUBLED, Diagnoses, severity_of
-from groupledger.jobs.serve.episodes import Episode, by_groups, episodes_of, incidents_within
+from groupledger.jobs.serve.episodes import ShownEpisode, by_groups, episodes_of, incidents_within
 from groupledger.schemas.words import Completeness, Severity, Source, words_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Period:
     window: Window
     names: Sequence[str]
     incidents: list[Answer]
-    episodes: list[Episode]
+    episodes: list[ShownEpisode]
 
 
 def of_period(tables: ClusterRows, window: Window, names: Sequence[str], diagnoses: Diagnoses) -> Period:

@@ -27,7 +27,7 @@ from groupledger.transforms.logs.rules.triggers import triggers as triggers_by_l
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from groupledger.coordinator.simulator.truth import Cause, TrueGeneration
+    from groupledger.coordinator.simulator.truth import TrueCause, TrueGeneration
     from lab.truth.simulated import Group, Ledger, Row
 
 RecordPosition = tuple[int, int]
@@ -250,7 +250,7 @@ def untimely_tenures(group: Group, ledger: Ledger) -> list[str]:
 # Rebalances
 
 
-def causes(group: Group) -> dict[RecordPosition, Cause]:
+def causes(group: Group) -> dict[RecordPosition, TrueCause]:
     """Returns the true causes of the rebalances whose generation has a record, by (incarnation, generation). If a
     failover undid a generation, its number comes again, and only the second one has a record."""
     return {(row.incarnation, row.to_generation): row for row in group.truth.causes if row.changes is not None}

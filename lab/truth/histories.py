@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.history.rules.events import (
-    Commits,
+    CommitSums,
     Coverage,
     Event,
     GroupMember,
@@ -91,9 +91,9 @@ def summaries(log: Iterable[Entry], guard: int = -1) -> list[Event]:
     return events
 
 
-def summary(commits: Sequence[Commit]) -> Commits:
+def summary(commits: Sequence[Commit]) -> CommitSums:
     made = [(commit, commit.committed_offset) for commit in commits if commit.committed_offset is not None]
-    return Commits(
+    return CommitSums(
         commits[0].topic,
         commits[0].partition,
         commits[0].kafka_offset,

@@ -21,7 +21,7 @@ from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.coordinator.what_if.answer import answers
 from groupledger.coordinator.what_if.setting import changed
 from groupledger.schemas.instants import instant_of_ms, instant_of_us
-from groupledger.transforms.history.rules.what_if import GroupRows, NotReplayableError, observed_of, workload_of
+from groupledger.transforms.history.rules.what_if import NotReplayableError, WhatIfRows, observed_of, workload_of
 from lab.truth.simulated import groups_in, ledger_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Happened:
     """One run: the rows of its ledger from `since_ms` to `until_ms`, and in `stopped_s` for how long partitions had no
     owner, in partition-seconds."""
 
-    rows: GroupRows
+    rows: WhatIfRows
     stopped_s: float
 
     def figures(self) -> dict[str, float]:
@@ -95,7 +95,7 @@ def play(seed: int, setting: str) -> Happened:
     return Happened(rows, stopped_s(held, ups, since_ms, simulation.now_ms))
 
 
-def group_rows(tables: Mapping[str, Sequence[Mapping[str, Any]]], since_ms: int, until_ms: int) -> GroupRows:
+def group_rows(tables: Mapping[str, Sequence[Mapping[str, Any]]], since_ms: int, until_ms: int) -> WhatIfRows:
     """Returns the rows of a fold in the form in which a question reads them: with instants instead of microseconds."""
     since, until = instant_of_ms(since_ms), instant_of_ms(until_ms)
     rows = {
@@ -103,7 +103,7 @@ def group_rows(tables: Mapping[str, Sequence[Mapping[str, Any]]], since_ms: int,
         for table in ("members", "generations", "rebalances", "assignments")
     }
     within = [row for row in rows["rebalances"] if since <= row["happened_at"] < until]
-    return GroupRows(
+    return WhatIfRows(
         members=rows["members"],
         generations=rows["generations"],
         rebalances=within,

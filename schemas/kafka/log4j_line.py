@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from groupledger.schemas.instants import instant_of_ms, known_ms
-from groupledger.schemas.kafka.log_time import NO_EVIDENCE, TIME, Evidence, log_time
+from groupledger.schemas.kafka.log_time import NO_EVIDENCE, TIME, ZoneEvidence, log_time
 
 _LEVEL = r"(?P<level>TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
 # It begins with no digit: that would be a time, after another one of a container.
@@ -55,13 +55,13 @@ def render_log_line(logged_at_ms: int, level: str, message: str, logger: str) ->
     return f"[{moment:%Y-%m-%d %H:%M:%S},{logged_at_ms % 1_000:03d}] {level} {message} ({logger})"
 
 
-def parse_log_line(text: str, time_zone: str, evidence: Evidence = NO_EVIDENCE) -> LogLine | None:
+def parse_log_line(text: str, time_zone: str, evidence: ZoneEvidence = NO_EVIDENCE) -> LogLine | None:
     """Returns the parsed line; None if a part of the frame is missing, or if no broker can have logged its time."""
     frame = frame_of(text)
     return None if frame is None else timed(frame, time_zone, evidence)
 
 
-def timed(frame: Frame, time_zone: str, evidence: Evidence) -> LogLine | None:
+def timed(frame: Frame, time_zone: str, evidence: ZoneEvidence) -> LogLine | None:
     time = log_time(frame.head.groupdict(), time_zone, evidence)
     if time is None or known_ms(time.at_us // 1_000) is None:
         return None

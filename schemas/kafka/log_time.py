@@ -5,10 +5,9 @@
     1792888200123                    milliseconds since 1970; seconds with ten digits
 
 A time without a zone can be two instants (in an hour that a clock change repeats) or none (in an hour that a clock
-change skips). `Evidence` decides: the time of the container that took the line, or the pass of the hour that the order
-of the lines shows. Without evidence the earlier time is used, and marked as ambiguous. A time that no broker can have
-logged, such as -1 or the year 9999, is unknown.
-"""
+change skips). `ZoneEvidence` decides: the time of the container that took the line, or the pass of the hour that the
+order of the lines shows. Without evidence the earlier time is used, and marked as ambiguous. A time that no broker can
+have logged, such as -1 or the year 9999, is unknown."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ _OF_ZONE = re.compile(r"(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)?")
 _EPOCH_DIGITS = 10  # of the seconds, until the year 2286
 
 
-class Evidence(NamedTuple):
+class ZoneEvidence(NamedTuple):
     """The evidence for the instant of a local time: the pass of a repeated hour (0 or 1), and when the container took
     the line, in microseconds since 1970."""
 
@@ -50,7 +49,7 @@ class Evidence(NamedTuple):
     outer_us: int | None = None
 
 
-NO_EVIDENCE = Evidence()
+NO_EVIDENCE = ZoneEvidence()
 
 
 class LogTime(NamedTuple):
@@ -62,7 +61,7 @@ def is_plausible(at_us: int) -> bool:
     return EARLIEST_US <= at_us < LATEST_US
 
 
-def log_time(parts: Mapping[str, str | None], time_zone: str, evidence: Evidence) -> LogTime | None:
+def log_time(parts: Mapping[str, str | None], time_zone: str, evidence: ZoneEvidence) -> LogTime | None:
     """Returns the instant of a time, from the `parts` into which the pattern `TIME` divides it. If the time is invalid,
     or no broker can have logged it, returns the container's time, or None if there is no such time."""
     read = _read(parts, time_zone, evidence)
@@ -72,7 +71,7 @@ def log_time(parts: Mapping[str, str | None], time_zone: str, evidence: Evidence
     return None if outer_us is None or not is_plausible(outer_us) else LogTime(outer_us, is_ambiguous=False)
 
 
-def _read(parts: Mapping[str, str | None], time_zone: str, evidence: Evidence) -> LogTime | None:
+def _read(parts: Mapping[str, str | None], time_zone: str, evidence: ZoneEvidence) -> LogTime | None:
     epoch, second, zone = parts["epoch"], parts["second"], parts["zone"]
     if epoch is not None:
         digits = epoch.replace(".", "")
@@ -87,7 +86,7 @@ def _read(parts: Mapping[str, str | None], time_zone: str, evidence: Evidence) -
     return _local_time(both[0] + fraction_us, both[1] + fraction_us, (_utc_us(second) or 0) + fraction_us, evidence)
 
 
-def _local_time(first_us: int, second_us: int, as_utc_us: int, evidence: Evidence) -> LogTime:
+def _local_time(first_us: int, second_us: int, as_utc_us: int, evidence: ZoneEvidence) -> LogTime:
     if evidence.outer_us is not None:
         return _beside(first_us, second_us, as_utc_us, evidence.outer_us)
     # The hour that is left out gives the later instant first, and neither is true.

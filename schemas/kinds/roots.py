@@ -69,8 +69,7 @@ INSTANCE_STARTED_TWICE = Root(
 COORDINATOR_FAILOVER = Root(
     name="coordinator_failover",
     advice="The group's coordinator had just moved to another broker and lost the state that no record holds. Nothing"
-    " has"
-    " to change in the client.",
+    " has to change in the client.",
 )
 STALE_GENERATION_KEPT = Root(
     name="stale_generation_kept",
@@ -134,9 +133,8 @@ ASSIGNMENT_TOO_LARGE = Root(
 )
 ASSIGNMENT_UNSTORED = Root(
     name="assignment_unstored",
-    advice="Brokers before 3.4 do not log the error. Either the group's record is larger"
-    " than"
-    " max.message.bytes of __consumer_offsets, or the brokers could not write to that topic: look at its replicas.",
+    advice="Brokers before 3.4 do not log the error. Either the group's record is larger than max.message.bytes of"
+    " __consumer_offsets, or the brokers could not write to that topic: look at its replicas.",
     settings=("max.message.bytes of __consumer_offsets",),
 )
 OFFSETS_TOPIC_UNAVAILABLE = Root(

@@ -38,7 +38,13 @@ from groupledger.schemas.tables.table import IS_CARRIED_OVER, IS_OPEN
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.by_group import by_group
 from groupledger.transforms.history.rules.content import content_of
-from groupledger.transforms.history.rules.events import Commits, Coverage, GroupTombstone, OtherGroupType, group_record
+from groupledger.transforms.history.rules.events import (
+    CommitSums,
+    Coverage,
+    GroupTombstone,
+    OtherGroupType,
+    group_record,
+)
 from groupledger.transforms.history.rules.fold import fold
 from groupledger.transforms.numbers import record_ms
 from groupledger.transforms.troubles import RULE_ERRORS, AtRecordError, stop
@@ -53,7 +59,7 @@ if TYPE_CHECKING:
     from groupledger.transforms.troubles import Report
 
     Marks = Mapping[int, Sequence[Coverage]]
-    RecordEvent = GroupRecord | GroupTombstone | OtherGroupType | Commits
+    RecordEvent = GroupRecord | GroupTombstone | OtherGroupType | CommitSums
 
 HELD_TABLES = (MEMBER_EPOCHS, ASSIGNMENTS, CONNECT_ASSIGNMENTS, SHARE_ASSIGNMENTS, STREAM_TASKS, STREAM_TOPOLOGIES)
 """The tables of what members had, and when. Each row has the offset at which it began, and the offset at which it
@@ -234,7 +240,7 @@ def _events(rows: Iterable[dict[str, Any]], marks: Sequence[Coverage], names: To
 def _event(row: dict[str, Any], names: TopicNames) -> RecordEvent:
     offset, timestamp_ms, record_type = row["kafka_offset"], row["timestamp_ms"], row["record_type"]
     if record_type is None:
-        return Commits(
+        return CommitSums(
             topic=row["topic"],
             partition=row["partition"],
             first_kafka_offset=row["first_kafka_offset"],

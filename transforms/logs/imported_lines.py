@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.types import StructField, StructType
 
-from groupledger.schemas.kafka.log_time import NO_EVIDENCE, Evidence
+from groupledger.schemas.kafka.log_time import NO_EVIDENCE, ZoneEvidence
 from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from groupledger.transforms.by_group import ROWS_MAX
@@ -45,7 +45,7 @@ class Line(NamedTuple):
     byte_count: int
     is_whole: bool
     line_count: int = 1
-    evidence: Evidence = NO_EVIDENCE
+    evidence: ZoneEvidence = NO_EVIDENCE
     is_of_another: bool = False
 
 

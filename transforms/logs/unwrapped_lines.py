@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.schemas.kafka.log_time import NO_EVIDENCE, Evidence
+from groupledger.schemas.kafka.log_time import NO_EVIDENCE, ZoneEvidence
 from groupledger.transforms.logs.rules.wrapped_lines import WrappedLines
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def unwrapped(lines: Iterable[Line], passes: Passes, characters_max: int) -> Ite
 
 def _line(line: Line, taken: Taken, passes: Passes, byte_count: int) -> Line:
     fold = next((found for first, end, found in passes if _is_between(taken.first_line, first, end)), None)
-    evidence = NO_EVIDENCE if fold is None and taken.outer_us is None else Evidence(fold, taken.outer_us)
+    evidence = NO_EVIDENCE if fold is None and taken.outer_us is None else ZoneEvidence(fold, taken.outer_us)
     return line._replace(
         line_number=taken.first_line,
         text=taken.text,

@@ -184,8 +184,7 @@ TOPICS_KEEP_CHANGING = Cause(
     name="topics_keep_changing",
     symptoms=(REBALANCES_GO_ON,),
     happened="Most of {count} rebalances began because subscribed topics had changed: new topics, deleted topics or"
-    " more"
-    " partitions.",
+    " more partitions.",
     suspected_by=(signs.of_trigger(triggers.LEADER_REJOINED),),
     proved_by=((signs.of_trigger(triggers.TOPICS_CHANGED),), (signs.PARTITIONS_ADDED,)),
     against=(_NOT_STORED, signs.SUBSCRIPTION_CHANGES),

@@ -21,13 +21,11 @@ OPEN_TRANSACTION = Cause(
     name="open_transaction",
     symptoms=_LAGGING,
     happened="The consumer is healthy: it has read {place} up to the last stable offset {offset}, where a transaction"
-    " is"
-    " open, and {records} records wait for its end.",
+    " is open, and {records} records wait for its end.",
     against=(signs.NO_MEMBERS,),
     proved_by=((signs.AT_LAST_STABLE_OFFSET, signs.RECORDS_WAIT), (_OPEN,)),
     advice="Find the producer by DescribeProducers (`kafka-transactions.sh find-hanging`, then `abort` if it hangs),"
-    " and let"
-    " it end its transactions sooner.",
+    " and let it end its transactions sooner.",
     settings=("transaction.timeout.ms",),
     kind=incidents.OPEN_TRANSACTION_IN_TOPIC.name,
     decided_by="`kafka-transactions.sh describe-producers` on that partition.",
@@ -52,8 +50,7 @@ COMMITS_LAST_INSTEAD_OF_NEXT = Cause(
     name="commits_last_instead_of_next",
     symptoms=_LAGGING,
     happened="Every partition stays at a lag of one while no records arrive: the client may commit the offset of the"
-    " last"
-    " record instead of the next one.",
+    " last record instead of the next one.",
     needs=(signs.ONE_RECORD_LEFT,),
     against=(signs.HAS_TRANSACTIONS, signs.AT_LAST_STABLE_OFFSET, signs.OF_SHARE_GROUP),
     proved_by=((signs.ONE_LEFT_EVERYWHERE,),),
@@ -65,8 +62,7 @@ COMMIT_AHEAD_OF_END = Cause(
     name="commit_ahead_of_end",
     symptoms=(*_LAGGING, READ_TWICE_OR_NEVER),
     happened="The committed offset {offset} of {place} lies beyond the end of its log: a consumer that starts there"
-    " goes where"
-    " auto.offset.reset says. Once the log has grown that far, it never reads the records before.",
+    " goes where auto.offset.reset says. Once the log has grown that far, it never reads the records before.",
     against=(signs.LOG_TRUNCATED, signs.TOPIC_RECREATED),
     proved_by=((_AHEAD,), (signs.AHEAD_OF_END,)),
     advice="A mirror or a tool committed it, or the topic was created again: reset the group's offsets on this topic.",
@@ -133,8 +129,7 @@ MEMBER_WENT_BACK = Cause(
     name="member_went_back",
     symptoms=_MOVED,
     happened="A member committed lower offsets than before: it called seek, started over by auto.offset.reset, or"
-    " commits"
-    " late.",
+    " commits late.",
     needs=(signs.MOVED_BY_MEMBER,),
     against=(signs.TOPIC_RECREATED, signs.OFFSETS_EXPIRED, signs.LOG_TRUNCATED, _TURNS),
     proved_by=((signs.of_root(roots.CLIENT_SEEK_OR_RESET),),),

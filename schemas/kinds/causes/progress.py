@@ -183,8 +183,7 @@ ONE_RECORD_STOPS_EVERY_OWNER = Cause(
     against=(signs.AT_LAST_STABLE_OFFSET, signs.AHEAD_OF_END, signs.ONE_RECORD_LEFT, signs.MARKERS_AT_END),
     proved_by=((signs.OWNERS_STOP_AT_ONE_OFFSET,),),
     advice="Look at that record with a console consumer. Let the application set aside records that it cannot process"
-    " (a dead"
-    " letter topic), or reset the group to the next offset.",
+    " (a dead letter topic), or reset the group to the next offset.",
     decided_by="The record itself, and the application's log at each restart.",
     severity=Severity.ERROR,
 )
@@ -295,8 +294,7 @@ UNEVEN_ASSIGNMENT = Cause(
     advice=(
         Clause(
             "The range assignor gives the first members more partitions of each topic: use another one, or let all"
-            " members"
-            " subscribe to the same topics.",
+            " members subscribe to the same topics.",
             needs=(Fact.CLASSIC_GROUP,),
         ),
         Clause(

@@ -33,8 +33,7 @@ TWO_APPLICATIONS = Cause(
     name="two_applications",
     symptoms=(REBALANCES_GO_ON,),
     happened="Members with different client ids subscribe to different topics, with none in common: two applications"
-    " seem to"
-    " share one group.id.",
+    " seem to share one group.id.",
     needs=(signs.SUBSCRIPTIONS_APART,),
     against=(signs.ONE_CAME_AND_WENT,),
     proved_by=((signs.SUBSCRIPTIONS_APART,),),

@@ -111,9 +111,8 @@ INCONSISTENT_PROTOCOL = IncidentKind(
 INVALID_SESSION_TIMEOUT = IncidentKind(
     name="invalid_session_timeout",
     meaning="A member can't join: the broker does not allow its session timeout.",
-    happened="{who} was refused {times} with INVALID_SESSION_TIMEOUT: its session.timeout.ms is outside the range"
-    " that the"
-    " broker allows.",
+    happened="{who} was refused {times} with INVALID_SESSION_TIMEOUT: its session.timeout.ms is outside the range that"
+    " the broker allows.",
     advice="It does not work until that is changed: set session.timeout.ms between group.min.session.timeout.ms and"
     " group.max.session.timeout.ms of the brokers.",
     settings=("session.timeout.ms", "group.min.session.timeout.ms", "group.max.session.timeout.ms"),

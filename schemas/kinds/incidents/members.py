@@ -80,8 +80,7 @@ ZOMBIE_COMMIT_SUSPECTED = IncidentKind(
     happened="{who} stopped sending heartbeats and was removed, and the same client rejoined soon after: it was alive"
     " all the time.",
     advice="The records that it had fetched may have been processed twice{duplicates}. Refused commits are not in the"
-    " topic, so"
-    " import the request log to be certain.",
+    " topic, so import the request log to be certain.",
     severity=Severity.INFO,
     confidence=0.65,
 )

@@ -19,9 +19,8 @@ TWO_COMMITTERS = IncidentKind(
     happened="Committed offsets of {count} partitions went back {detail} times within {seconds} s, as happens when two"
     " processes commit for the same partitions, each from its own position.",
     advice="One of them does not own these partitions, or no longer owns them: find a member that continues after it"
-    " has lost"
-    " them, or a process outside the group that commits under its name. The next consumer starts where the last of"
-    " them committed{duplicates}.",
+    " has lost them, or a process outside the group that commits under its name. The next consumer starts where the"
+    " last of them committed{duplicates}.",
     settings=("group.id",),
     root=roots.COMMITS_BESIDE_MEMBERS,
     confidence=0.9,
@@ -64,11 +63,9 @@ OFFSET_OF_FORMER_TOPIC = IncidentKind(
     name="offset_of_former_topic",
     meaning="A group's offsets are from a deleted topic, and a new topic with the same name has grown past them.",
     happened="The offsets of {count} partitions are from a deleted topic, and the new topic with its name has reached"
-    " them:"
-    " from there on, the group skips at most {detail} records.",
+    " them: from there on, the group skips at most {detail} records.",
     advice="Reset the group on this topic to the earliest offset before it continues. Delete a group's offsets"
-    " together with"
-    " the topic. Another group can read the records that this one has skipped.",
+    " together with the topic. Another group can read the records that this one has skipped.",
     settings=(),
     root=roots.TOPIC_RECREATED,
     confidence=0.8,
@@ -87,12 +84,10 @@ COMMIT_AHEAD_OF_END = IncidentKind(
     name="commit_ahead_of_end",
     meaning="A group's committed offset lies beyond the end of its partition's log.",
     happened="The group's offsets of {count} partitions lie beyond the ends of their logs, by {detail} in total, and"
-    " have"
-    " done so for {seconds} s.",
-    advice="A consumer that starts there gets OFFSET_OUT_OF_RANGE and starts where auto.offset.reset says. Once"
-    " the log has grown that far, it never reads the records before. Reset these offsets to where the group should"
-    " continue"
-    " (kafka-consumer-groups.sh --reset-offsets).",
+    " have done so for {seconds} s.",
+    advice="A consumer that starts there gets OFFSET_OUT_OF_RANGE and starts where auto.offset.reset says. Once the"
+    " log has grown that far, it never reads the records before. Reset these offsets to where the group should"
+    " continue (kafka-consumer-groups.sh --reset-offsets).",
     settings=(),
     root=roots.OFFSET_BEYOND_END,
     confidence=0.95,
@@ -103,10 +98,9 @@ PARTITION_NOT_READ = IncidentKind(
     " after them.",
     happened="{count} new partitions had up to {detail} records before a member of the group took them, and its first"
     " commits lie after them: with auto.offset.reset=latest these were never read.",
-    advice="A consumer notices a new partition after up to metadata.max.age.ms, and latest then skips the records"
-    " that were"
-    " written before. Set auto.offset.reset to earliest, and reset the group on these partitions if it needs their"
-    " first records.",
+    advice="A consumer notices a new partition after up to metadata.max.age.ms, and latest then skips the records that"
+    " were written before. Set auto.offset.reset to earliest, and reset the group on these partitions if it needs"
+    " their first records.",
     root=roots.AUTO_OFFSET_RESET,
     severity=Severity.INFO,
     confidence=0.5,

@@ -53,8 +53,7 @@ REBALANCE_STORM = IncidentKind(
         ),
         Clause(
             "Tasks that do not move continue. Find out who comes and goes, use static membership (group.instance.id),"
-            " and"
-            " standby tasks (num.standby.replicas) where state takes long to restore.",
+            " and standby tasks (num.standby.replicas) where state takes long to restore.",
             needs=(Fact.CLASSIC_STREAMS_GROUP,),
             excludes=(Fact.FOLLOW_UPS, Fact.SAME_MEMBERS),
         ),

@@ -88,8 +88,7 @@ LATE_ACKNOWLEDGEMENT = IncidentKind(
     meaning="A member of a share group acknowledges records that it no longer holds.",
     happened="{who} acknowledged records that it no longer held, and was refused {times} with INVALID_RECORD_STATE.",
     advice="The records that it had processed are delivered again: its processing takes longer than the acquisition"
-    " lock. Raise"
-    " group.share.record.lock.duration.ms on the brokers, or lower max.poll.records.",
+    " lock. Raise group.share.record.lock.duration.ms on the brokers, or lower max.poll.records.",
     settings=("group.share.record.lock.duration.ms", "max.poll.records"),
     root=roots.LOCK_EXPIRED,
     error_code=Error.INVALID_RECORD_STATE.value,
@@ -112,9 +111,8 @@ UNKNOWN_TOPIC_COMMIT = IncidentKind(
     meaning="A client committed for a topic or partition that the broker does not have.",
     happened="{who} committed for {count} partitions and was refused {times} with UNKNOWN_TOPIC_OR_PARTITION: the"
     " broker has no such topic or partition.",
-    advice="It was deleted, or created again with fewer partitions, or the client is connected to another cluster"
-    " than it"
-    " should be. Remove the topic from its subscription, or check bootstrap.servers.",
+    advice="It was deleted, or created again with fewer partitions, or the client is connected to another cluster than"
+    " it should be. Remove the topic from its subscription, or check bootstrap.servers.",
     settings=("bootstrap.servers",),
     root=roots.TOPIC_GONE,
     error_code=Error.UNKNOWN_TOPIC_OR_PARTITION.value,

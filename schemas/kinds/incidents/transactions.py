@@ -22,9 +22,8 @@ PRODUCER_FENCED = IncidentKind(
     meaning="A producer continues to commit offsets in transactions, although a newer one has its transactional id.",
     happened="{who} committed offsets in transactions under an epoch that is over, and was refused {times} within"
     " {seconds} s with INVALID_PRODUCER_EPOCH.",
-    advice="Once is normal, when a restarted producer fences the one before. If it continues, two processes fence"
-    " each other,"
-    " and their work is aborted and repeated{duplicates}. Give each its own transactional.id.",
+    advice="Once is normal, when a restarted producer fences the one before. If it continues, two processes fence each"
+    " other, and their work is aborted and repeated{duplicates}. Give each its own transactional.id.",
     settings=("transactional.id",),
     root=roots.CONFIGURATION,
     severity=Severity.ERROR,

@@ -14,7 +14,7 @@ from groupledger.jobs.ask.verdict import EpisodeSummary, summaries
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.demo.shipped import ends_now, unpack
 from groupledger.jobs.notify.diagnosed import Diagnoser
-from groupledger.jobs.notify.episodes import Episode, Message, episodes_of
+from groupledger.jobs.notify.episodes import IncidentEpisode, Message, episodes_of
 from groupledger.jobs.notify.receivers import BODIES, MessageContext, text_of
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.instants import instant_of_ms
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
-EPISODE = Episode(
+EPISODE = IncidentEpisode(
     episode_id="e1",
     group_id="pay",
     team=None,
@@ -73,7 +73,7 @@ def test_one_diagnosis_for_an_episode() -> None:
     """Goal: several receivers and repeated messages cost one diagnosis; an episode that is gone is forgotten."""
     asked: list[str] = []
 
-    def ask(_warehouse: str, _cluster: str, episode: Episode) -> EpisodeSummary | None:
+    def ask(_warehouse: str, _cluster: str, episode: IncidentEpisode) -> EpisodeSummary | None:
         asked.append(episode.episode_id)
         return FOUND
 
@@ -90,7 +90,7 @@ def test_one_diagnosis_for_an_episode() -> None:
 def test_a_flood_of_episodes_waits_for_a_few_diagnoses_only() -> None:
     asked: list[str] = []
 
-    def ask(_warehouse: str, _cluster: str, episode: Episode) -> EpisodeSummary | None:
+    def ask(_warehouse: str, _cluster: str, episode: IncidentEpisode) -> EpisodeSummary | None:
         asked.append(episode.episode_id)
         return FOUND
 

@@ -10,7 +10,7 @@ import pytest
 
 from groupledger.jobs.notify.episodes import (
     SET_BACK_MS,
-    Episode,
+    IncidentEpisode,
     Notified,
     ReceiverFilter,
     after,
@@ -22,7 +22,7 @@ from groupledger.jobs.notify.episodes import (
 MINUTE_MS = 60_000
 NOW_MS = 1_760_000_000_000
 SINCE_MS = NOW_MS - 60 * MINUTE_MS
-EPISODE = Episode(
+EPISODE = IncidentEpisode(
     episode_id="e1",
     group_id="pay-eu",
     team="payments",
@@ -40,7 +40,7 @@ ALL = ReceiverFilter(severity="error", kinds=(), teams=(), groups=frozenset({"pa
 
 
 def events_of(
-    *episodes: Episode, reported: dict[str, Notified] | None = None, wanted: ReceiverFilter = ALL
+    *episodes: IncidentEpisode, reported: dict[str, Notified] | None = None, wanted: ReceiverFilter = ALL
 ) -> tuple[list[str], dict[str, Notified]]:
     """Returns the events of one look, and what is known after it."""
     known = dict(reported or {})

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from groupledger.jobs.serve.diagnoses import NEW_MAX, OF_GROUPS_MAX, Diagnoses
-from groupledger.jobs.serve.episodes import Episode
+from groupledger.jobs.serve.episodes import ShownEpisode
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ def test_one_diagnosis_of_several_episodes_stands_once(monkeypatch: pytest.Monke
     monkeypatch.setattr("groupledger.jobs.serve.diagnoses.diagnosis_of", lambda *_: reported)
     undiagnosed: Any = SimpleNamespace(since=AT, cause=None, severity="error")
     episodes = [
-        Episode(episode_id=name, summary=undiagnosed, group_id=group, root=None, kinds=["refused"], incidents=[row])
+        ShownEpisode(
+            episode_id=name, summary=undiagnosed, group_id=group, root=None, kinds=["refused"], incidents=[row]
+        )
         for group in ("pay", "other")
         for name, row in zip("ab", rows, strict=True)
     ]
@@ -127,7 +129,7 @@ def test_the_order_is_that_of_the_severities_shown(monkeypatch: pytest.MonkeyPat
     row = {"incident_id": "i", "last_seen_at": AT, "evidence": "observed"}
     undiagnosed: Any = SimpleNamespace(since=AT, cause=None, severity="error")
     episodes: Any = [
-        Episode(episode_id=name, summary=undiagnosed, group_id="g", root=None, kinds=["k"], incidents=[row])
+        ShownEpisode(episode_id=name, summary=undiagnosed, group_id="g", root=None, kinds=["k"], incidents=[row])
         for name in "abc"
     ]
     tables: Any = SimpleNamespace(cluster="c")

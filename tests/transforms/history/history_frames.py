@@ -19,7 +19,7 @@ from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.transforms.history.rules.events import Commits, Coverage
+from groupledger.transforms.history.rules.events import CommitSums, Coverage
 from groupledger.transforms.history.rules.fold import fold
 from lab.truth.histories import Commit, Log, member, position, stretch, summaries
 from tests.transforms.history.rules.consumer_groups import consumer_groups, event, of_group, topic_names
@@ -159,7 +159,7 @@ def _real_group(group_id: str, of: tuple[str, int, Sequence[tuple[str, int]]]) -
     for record in real_operations(group_id):
         place = {"kafka_offset": record["kafka_offset"] * APART, "after_ms": START_MS + record["after_ms"]}
         decoded = event({**record, **place}, names)
-        assert not isinstance(decoded, Commits | Coverage)
+        assert not isinstance(decoded, CommitSums | Coverage)
         entries.append(decoded)
         if record["is_last"]:
             entries += [

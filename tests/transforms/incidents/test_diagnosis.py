@@ -17,7 +17,7 @@ from groupledger.transforms.history.rules.departures import with_logged_causes
 from groupledger.transforms.incidents.diagnosis import diagnose
 from groupledger.transforms.incidents.diagnosis.commit_rhythm import with_poll_timeouts
 from groupledger.transforms.incidents.diagnosis.diagnose import diagnoses
-from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
+from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,7 +173,7 @@ def generation(owned: int, **fields: Any) -> dict[str, Any]:
 
 
 def found(**rows: Any) -> list[dict[str, Any]]:
-    return diagnoses(GroupRows(**({"group_type": "classic"} | rows)))
+    return diagnoses(DiagnosisRows(**({"group_type": "classic"} | rows)))
 
 
 FOLLOW_UP = rebalance(0.1, "joined", caused_by_generation=4)

@@ -9,7 +9,7 @@ import pytest
 
 from groupledger.transforms.incidents.diagnosis.deliveries import share_rounds, sums_of
 from groupledger.transforms.incidents.diagnosis.diagnose import diagnoses
-from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
+from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows
 from tests.transforms.incidents.test_diagnosis import AT, MINUTE, member
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
@@ -31,7 +31,7 @@ def found(members: list[dict[str, Any]], *passes: dict[str, Any], **rows: Any) -
     shared = share_rounds(passes, members)
     tenures = members if all(row["left_at"] is not None for row in members) else ()
     return diagnoses(
-        GroupRows(
+        DiagnosisRows(
             group_type="share",
             members=members,
             tenures=tenures,
@@ -122,5 +122,5 @@ def test_what_is_done_out_of_order_is_progress() -> None:
 @pytest.mark.parametrize("group_type", ["classic", "consumer", "streams"])
 def test_other_groups_have_no_deliveries(group_type: str) -> None:
     """Goal: the signs of a share group are of no other."""
-    rows = GroupRows(group_type=group_type, members=THERE, known_until=AT + timedelta(hours=1))
+    rows = DiagnosisRows(group_type=group_type, members=THERE, known_until=AT + timedelta(hours=1))
     assert diagnoses(rows) == []

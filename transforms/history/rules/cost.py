@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from groupledger.transforms.history.rules.changes import Turnover
-    from groupledger.transforms.history.rules.events import Commits, GroupRecord, MemberFacts
+    from groupledger.transforms.history.rules.events import CommitSums, GroupRecord, MemberFacts
     from groupledger.transforms.history.rules.rows import HistoryRows
     from groupledger.transforms.history.rules.state import OpenGroup
 
@@ -151,7 +151,7 @@ def watch(group: OpenGroup, row: dict[str, Any], moves: Movement | None) -> Open
     return OpenRebalance(row=row, last_commit_ms=last_commit_ms, watched=watched)
 
 
-def observe(rebalance: OpenRebalance, commits: Commits) -> None:
+def observe(rebalance: OpenRebalance, commits: CommitSums) -> None:
     """Updates the pauses of a rebalance by commits of one partition that came after it. `commits` must have at least
     one commit."""
     first_ms = earlier(rebalance.first_commit_ms, commits.first_commit_timestamp_ms)

@@ -1,10 +1,10 @@
 """Defines the fold's input: the events of one group, in the order of the log.
 
-A group-level event is one record. Nearly all records are commits, so these come summed up: one `Commits` for each topic
-and partition between two group-level events or ends of batches. A commit after a tombstone of an offset begins a new
-summary, so in each summary all commits come before all tombstones; apart from that, the result does not depend on where
-the summaries are cut. `Coverage` says how completely the log is known from an offset on (`schemas.tables.coverage`).
-"""
+A group-level event is one record. Nearly all records are commits, so these come summed up: one `CommitSums` for each
+topic and partition between two group-level events or ends of batches. A commit after a tombstone of an offset begins a
+new summary, so in each summary all commits come before all tombstones; apart from that, the result does not depend on
+where the summaries are cut. `Coverage` says how completely the log is known from an offset on
+(`schemas.tables.coverage`)."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class OtherGroupType(GroupEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class Commits:
+class CommitSums:
     """Sums up the offset commits of one partition in a stretch of the log.
 
     `first_kafka_offset` and `last_kafka_offset` include tombstones; `is_removed` says that the last record is a
@@ -186,7 +186,7 @@ def mark_of(stretch: Stretch) -> Coverage:
     return Coverage(stretch.from_offset, stretch.completeness, stretch.is_state_lost, has_all_records)
 
 
-Event: TypeAlias = GroupRecord | GroupTombstone | OtherGroupType | Commits | Coverage
+Event: TypeAlias = GroupRecord | GroupTombstone | OtherGroupType | CommitSums | Coverage
 
 
 def group_record(kafka_offset: int, kafka_timestamp_ms: int, record_json: str) -> GroupRecord:

@@ -16,7 +16,7 @@ from groupledger.schemas.words import Completeness, EndedBy, FindingKind, GroupT
 from groupledger.transforms.history.rules import cost, modern, reconciliation
 from groupledger.transforms.history.rules.events import (
     SESSION_DEFAULT_MS,
-    Commits,
+    CommitSums,
     Coverage,
     Event,
     GroupRecord,
@@ -87,8 +87,8 @@ def fold(
     return Folded(rows.by_table(), open_group_row(group))
 
 
-def _advance(group: OpenGroup, event: GroupRecord | GroupTombstone | OtherGroupType | Commits) -> None:
-    is_summary = isinstance(event, Commits)
+def _advance(group: OpenGroup, event: GroupRecord | GroupTombstone | OtherGroupType | CommitSums) -> None:
+    is_summary = isinstance(event, CommitSums)
     floor = group.record_offset if is_summary else group.last_kafka_offset
     if event.first_kafka_offset <= floor:
         raise LogOrderError(
@@ -101,8 +101,8 @@ def _advance(group: OpenGroup, event: GroupRecord | GroupTombstone | OtherGroupT
     group.ends_hidden_from = None
     if not is_summary:
         group.record_offset = event.last_kafka_offset
-    begin_ms = event.first_commit_timestamp_ms if isinstance(event, Commits) else event.kafka_timestamp_ms
-    end_ms = event.last_commit_timestamp_ms if isinstance(event, Commits) else event.kafka_timestamp_ms
+    begin_ms = event.first_commit_timestamp_ms if isinstance(event, CommitSums) else event.kafka_timestamp_ms
+    end_ms = event.last_commit_timestamp_ms if isinstance(event, CommitSums) else event.kafka_timestamp_ms
     group.first_seen_ms = cost.earlier(group.first_seen_ms, begin_ms)
     group.last_seen_ms = cost.later(group.last_seen_ms, end_ms)
 
@@ -176,11 +176,11 @@ def _has_lost_all(group: OpenGroup, event: Event) -> bool:
     """Returns whether the event removed the last offset of a simple group, which ends the group: coordinators before
     4.0 write no tombstone for such a group. A summary of commits that began earlier may still follow; then the group
     has not ended."""
-    is_removal = isinstance(event, Commits) and event.is_removed
+    is_removal = isinstance(event, CommitSums) and event.is_removed
     return is_removal and group.is_simple and not group.commits and _is_known(group)
 
 
-def _settle_ending(group: OpenGroup, rows: HistoryRows, event: GroupRecord | OtherGroupType | Commits) -> bool:
+def _settle_ending(group: OpenGroup, rows: HistoryRows, event: GroupRecord | OtherGroupType | CommitSums) -> bool:
     """Decides after a tombstone whether the group ended or was converted. Returns False while only a later record of
     the same operation can have.
 
@@ -189,7 +189,7 @@ def _settle_ending(group: OpenGroup, rows: HistoryRows, event: GroupRecord | Oth
     ending = group.ending
     if ending is None:
         return True
-    is_same_operation = not isinstance(event, Commits) and event.kafka_timestamp_ms == ending.kafka_timestamp_ms
+    is_same_operation = not isinstance(event, CommitSums) and event.kafka_timestamp_ms == ending.kafka_timestamp_ms
     if not isinstance(event, OtherGroupType) or event.group_type != GroupType.CONSUMER or not is_same_operation:
         _end_incarnation(group, keeps_offsets=is_same_operation)
     elif event.group_epoch is None:
@@ -338,7 +338,7 @@ def _is_live_downgrade(group: OpenGroup, record: GroupRecord) -> bool:
 # Commits
 
 
-def _commits(group: OpenGroup, event: Commits, rows: HistoryRows) -> None:
+def _commits(group: OpenGroup, event: CommitSums, rows: HistoryRows) -> None:
     _settle_ending(group, rows, event)
     unit = TopicPartition(event.topic, event.partition)
     if event.commit_count:
@@ -350,7 +350,7 @@ def _commits(group: OpenGroup, event: Commits, rows: HistoryRows) -> None:
         group.commits.pop(unit, None)
 
 
-def _remember_commits(group: OpenGroup, event: Commits) -> None:
+def _remember_commits(group: OpenGroup, event: CommitSums) -> None:
     unit = TopicPartition(event.topic, event.partition)
     first_ms, last_ms = event.first_commit_timestamp_ms, event.last_commit_timestamp_ms
     if first_ms is None or last_ms is None or event.last_committed_offset is None:
@@ -368,7 +368,7 @@ def _remember_commits(group: OpenGroup, event: Commits) -> None:
 
 
 _FOLDED_BY: dict[type[Event], Callable[[OpenGroup, Any, HistoryRows], None]] = {
-    Commits: _commits,
+    CommitSums: _commits,
     GroupRecord: _group_record,
     GroupTombstone: _group_tombstone,
     OtherGroupType: _other_group_type,

@@ -67,7 +67,7 @@ class NotReplayableError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRows:
+class WhatIfRows:
     """The rows of one group, with aware instants. `rebalances` are those within [since, until), with the columns of
     `transforms.logs.rules.triggers` if a log was imported, and `requests` are those of the request log, if one was
     imported. `consumer_session_ms` is the session timeout of KIP-848 groups by which the ledger inferred how members
@@ -83,7 +83,7 @@ class GroupRows:
     consumer_session_ms: int = SESSION_DEFAULT_MS
 
 
-def workload_of(rows: GroupRows, given: Iterable[str] = (), records_per_second: float | None = None) -> Workload:
+def workload_of(rows: WhatIfRows, given: Iterable[str] = (), records_per_second: float | None = None) -> Workload:
     """Returns the input of the simulation: the group's settings, tenures of members and topics. `given` are settings of
     the group that no record has. Raises NotReplayableError, and SettingError if `given` has an invalid setting."""
     # Rounds that no leader ended are known, and counted.
@@ -108,7 +108,7 @@ def workload_of(rows: GroupRows, given: Iterable[str] = (), records_per_second: 
     )
 
 
-def _actual(generations: Sequence[Row], members: Sequence[Row], rows: GroupRows) -> Setting:
+def _actual(generations: Sequence[Row], members: Sequence[Row], rows: WhatIfRows) -> Setting:
     """Returns the group's actual settings, as far as its records show them. Raises NotReplayableError."""
     types = {row["group_type"] or GroupType.CLASSIC for row in generations}
     if len(types) > 1:
@@ -174,7 +174,7 @@ def _usual(members: Sequence[Row], column: str, default: int) -> int:
     return values.most_common(1)[0][0] if values else default
 
 
-def _tenure(row: Row, rows: GroupRows, session_ms: int) -> Tenure:
+def _tenure(row: Row, rows: WhatIfRows, session_ms: int) -> Tenure:
     left_at = row["left_at"]
     is_left = left_at is not None and left_at < rows.until
     end, doubt = _end(row, rows) if is_left else ("", 0.0)
@@ -192,7 +192,7 @@ def _tenure(row: Row, rows: GroupRows, session_ms: int) -> Tenure:
     )
 
 
-def _end(row: Row, rows: GroupRows) -> tuple[str, float]:
+def _end(row: Row, rows: WhatIfRows) -> tuple[str, float]:
     """Returns how a tenure ended, and the doubt in it: as the server log says for a rebalance that took nobody else,
     or else as the records do. Of a static member it is the same whether it closed or fell silent: it says nothing."""
     if sum(each["to_offset"] == row["to_offset"] for each in rows.members) == 1:
@@ -204,7 +204,7 @@ def _end(row: Row, rows: GroupRows) -> tuple[str, float]:
     return end, 1.0 - row["leave_cause_confidence"] if is_guess else 0.0
 
 
-def _topics(rows: GroupRows) -> tuple[dict[str, int], list[TopicGrowth]]:
+def _topics(rows: WhatIfRows) -> tuple[dict[str, int], list[TopicGrowth]]:
     """Returns the partitions of each topic when the time began, and how they grew."""
     counts: dict[str, int] = {}
     for row in rows.assignments:
@@ -223,7 +223,7 @@ def _topics(rows: GroupRows) -> tuple[dict[str, int], list[TopicGrowth]]:
     return counts, growths
 
 
-def silences_of(tenures: Sequence[Tenure], rows: GroupRows, actual: Setting) -> tuple[MemberSilence, ...] | None:
+def silences_of(tenures: Sequence[Tenure], rows: WhatIfRows, actual: Setting) -> tuple[MemberSilence, ...] | None:
     """Returns the times in which members sent nothing for longer than some heartbeats. Returns None if requests are
     missing: there are none at all, or a member sent nothing for longer than its session and was not removed for
     that."""
@@ -250,7 +250,7 @@ def silences_of(tenures: Sequence[Tenure], rows: GroupRows, actual: Setting) -> 
     return tuple(found)
 
 
-def _heard(tenure: Tenure, rows: GroupRows, actual: Setting) -> Tenure:
+def _heard(tenure: Tenure, rows: WhatIfRows, actual: Setting) -> Tenure:
     """Returns a tenure whose end is the one in the member's requests: a leave has its time."""
     if not tenure.doubt or tenure.left_ms is None:
         return tenure
@@ -294,7 +294,7 @@ def _stopped(rebalances: Sequence[Row]) -> Interval | None:
     return Interval(low / 1_000, high / 1_000)
 
 
-def _is_of(rows: GroupRows, begin: datetime, end: datetime | None) -> bool:
+def _is_of(rows: WhatIfRows, begin: datetime, end: datetime | None) -> bool:
     return begin < rows.until and (end is None or end >= rows.since)
 
 

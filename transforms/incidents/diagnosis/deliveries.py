@@ -15,7 +15,7 @@ from groupledger.schemas.kafka.share_states import ARCHIVED, AVAILABLE
 from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.symptoms import READ_TWICE_OR_NEVER
 from groupledger.schemas.words import GroupType, LagStatus
-from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Episode
+from groupledger.transforms.incidents.diagnosis.evidence import AROUND, TroubleEpisode
 from groupledger.transforms.incidents.diagnosis.lag_signs import STANDS_FOR_LONG
 from groupledger.transforms.lag.rules.status import SEVERITY
 
@@ -32,7 +32,7 @@ AGAIN_MIN = 2  # a record may be released once when a member closes
 TOGETHER = 5 * AROUND
 
 
-def of_deliveries(rows: GroupRows) -> Iterator[Episode]:
+def of_deliveries(rows: GroupRows) -> Iterator[TroubleEpisode]:
     """Yields the times in which records were delivered in vain, or given up."""
     together: list[Row] = []
     for row in sorted(failed(rows.deliveries), key=lambda row: row["happened_at"]):
@@ -44,10 +44,10 @@ def of_deliveries(rows: GroupRows) -> Iterator[Episode]:
         yield _episode(rows, together)
 
 
-def _episode(rows: GroupRows, found: Sequence[Row]) -> Episode:
+def _episode(rows: GroupRows, found: Sequence[Row]) -> TroubleEpisode:
     since, last = found[0]["happened_at"], found[-1]["happened_at"]
     goes_on = rows.known_until is None or rows.known_until - last <= TOGETHER
-    return Episode(
+    return TroubleEpisode(
         symptoms=(READ_TWICE_OR_NEVER,), since=since, last_seen_at=last, until=None if goes_on else last, incidents=()
     )
 
@@ -64,7 +64,7 @@ def _waits_again(row: Row) -> bool:
     return bool(row["delivery_state"] == AVAILABLE and row["delivery_count"] >= AGAIN_MIN)
 
 
-def see_deliveries(episode: Episode, rows: GroupRows, seen: Seen) -> None:
+def see_deliveries(episode: TroubleEpisode, rows: GroupRows, seen: Seen) -> None:
     if rows.group_type != GroupType.SHARE:
         return
     seen.add(signs.OF_SHARE_GROUP.name)
@@ -78,17 +78,17 @@ def see_deliveries(episode: Episode, rows: GroupRows, seen: Seen) -> None:
         seen.add(signs.DELIVERED_AGAIN.name)
 
 
-def given_up_in(episode: Episode, rows: GroupRows) -> int:
+def given_up_in(episode: TroubleEpisode, rows: GroupRows) -> int:
     """Returns how many records were given up in an episode."""
     return sum(map(_records, filter(_is_given_up, episode.within(rows.deliveries, "happened_at"))))
 
 
-def delivered_in_vain(episode: Episode, rows: GroupRows) -> int:
+def delivered_in_vain(episode: TroubleEpisode, rows: GroupRows) -> int:
     """Returns how many deliveries of records in an episode were followed by another one."""
     return sum(map(_records, filter(_waits_again, episode.within(rows.deliveries, "happened_at"))))
 
 
-def names_of(episode: Episode, rows: GroupRows) -> dict[str, str]:
+def names_of(episode: TroubleEpisode, rows: GroupRows) -> dict[str, str]:
     """Returns the place and the number of deliveries for a sentence; empty if no delivery failed."""
     found = failed(episode.within(rows.deliveries, "happened_at"))
     if not found:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from groupledger.schemas.kinds.causes.cause import Cause
-    from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows, Seen
+    from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows, Seen, TroubleEpisode
     from groupledger.transforms.incidents.diagnosis.judge import Judgement
     from groupledger.transforms.incidents.diagnosis.lag_signs import LagSeen
 
@@ -73,7 +73,7 @@ IN_ORDER = {
 }
 
 
-def diagnoses(rows: GroupRows) -> list[Diagnosis]:
+def diagnoses(rows: DiagnosisRows) -> list[Diagnosis]:
     """Returns the diagnosis of each episode, the most harmful first."""
     found: list[Diagnosis] = []
     for episode in episodes(rows):
@@ -89,7 +89,7 @@ def diagnoses(rows: GroupRows) -> list[Diagnosis]:
     return sorted(kept, key=_order, reverse=True)
 
 
-def _diagnosis(episode: Episode, rows: GroupRows) -> Diagnosis:
+def _diagnosis(episode: TroubleEpisode, rows: DiagnosisRows) -> Diagnosis:
     lag = lag_seen(episode, rows)
     seen = signs_seen(episode, rows, lag)
     found = judged(episode.symptoms, seen)
@@ -155,7 +155,7 @@ def _sentences(
     }
 
 
-def _seen_without_cause(episode: Episode, lag: LagSeen) -> str:
+def _seen_without_cause(episode: TroubleEpisode, lag: LagSeen) -> str:
     """Returns what the symptom means, and where most of the records wait."""
     meaning, worst = episode.symptoms[0].meaning, lag.worst
     if worst is None or not lag.records or not LAGS & {*episode.symptoms}:
@@ -173,14 +173,14 @@ def _sentence(cause: Cause, facts: frozenset[str], names: Mapping[str, str]) -> 
     return f"A{text[1:]}" if text.startswith(NOBODY_KNOWN) else text
 
 
-def _facts(rows: GroupRows, seen: Seen) -> frozenset[str]:
+def _facts(rows: DiagnosisRows, seen: Seen) -> frozenset[str]:
     """Returns the facts and the signs that clauses may need."""
     last = next((row for row in reversed(rows.generations) if row["member_count"]), {})
     of_log = Fact.LOG_IMPORTED if SERVER_LOG_IMPORTED.name in seen.known else Fact.INFERRED
     return frozenset((*seen.known, *facts_of_type(rows.group_type, last), of_log))
 
 
-def _names(episode: Episode, rows: GroupRows, lag: LagSeen, who: Row | None) -> dict[str, str]:
+def _names(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen, who: Row | None) -> dict[str, str]:
     """Returns the values for the placeholders of a sentence."""
     worst, loop = lag.worst, restless(episode, rows)
     times = len(loop[1]) if loop is not None else max((row["occurrences"] for row in episode.incidents), default=1)
@@ -203,7 +203,7 @@ def _names(episode: Episode, rows: GroupRows, lag: LagSeen, who: Row | None) -> 
     }
 
 
-def _topics(episode: Episode, rows: GroupRows, seen: Seen) -> str:
+def _topics(episode: TroubleEpisode, rows: DiagnosisRows, seen: Seen) -> str:
     if not {SUBSCRIBED_TOPIC_UNSEEN.name, ONE_TOPIC_UNSEEN.name} & seen.known.keys():
         return "topic"
     found = sorted(rows.unseen_topics(episode.last_seen_at))
@@ -212,7 +212,7 @@ def _topics(episode: Episode, rows: GroupRows, seen: Seen) -> str:
 
 
 def _who(  # noqa: PLR0911 - one for each way to know it
-    episode: Episode, rows: GroupRows, lag: LagSeen, found: Judgement
+    episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen, found: Judgement
 ) -> Row | None:
     """Returns the member that the cause is about: who comes and goes, left last, is alone in the generation that a
     rebalance waits for, is in the incident, or owns the lagging partition."""
@@ -257,7 +257,7 @@ def _name(who: Row | None) -> str:
     return f"{named} at {host}" if host else str(named)
 
 
-def _symptom(episode: Episode, found: Judgement) -> str:
+def _symptom(episode: TroubleEpisode, found: Judgement) -> str:
     """Returns the symptom that the cause shows first; without one the episode's first."""
     of_cause = () if found.cause is None else found.cause.symptoms
     return next((each.name for each in of_cause if each in episode.symptoms), episode.symptoms[0].name)

@@ -25,7 +25,7 @@ from groupledger.schemas.kinds.symptoms import (
 )
 from groupledger.schemas.words import GroupType, LagStatus, OffsetEventKind, Severity, words_of
 from groupledger.transforms.incidents.diagnosis.deliveries import of_deliveries
-from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Episode
+from groupledger.transforms.incidents.diagnosis.evidence import AROUND, TroubleEpisode
 from groupledger.transforms.incidents.diagnosis.member_signs import (
     is_one_rebalance,
     is_rebalancing,
@@ -61,7 +61,7 @@ WITHOUT_PARTITIONS_MIN = timedelta(minutes=1)  # a group that starts has none fo
 CONSUMERS = "consumer"  # the protocol type of those whose assignments are partitions of topics
 
 
-def episodes(rows: GroupRows) -> Iterator[Episode]:
+def episodes(rows: GroupRows) -> Iterator[TroubleEpisode]:
     yield from _of_incidents(rows)
     yield from _of_lag(rows)
     yield from _in_one_rebalance(rows)
@@ -74,7 +74,7 @@ def episodes(rows: GroupRows) -> Iterator[Episode]:
     yield from _while_well(rows, _is_unsubscribed)
 
 
-def _of_incidents(rows: GroupRows) -> Iterator[Episode]:
+def _of_incidents(rows: GroupRows) -> Iterator[TroubleEpisode]:
     """Yields the episodes that have an incident of a warning or more, or one that may have cost records. Kinds that
     only a newer release knows show no symptom."""
     by_episode: defaultdict[str, list[Row]] = defaultdict(list)
@@ -88,7 +88,7 @@ def _of_incidents(rows: GroupRows) -> Iterator[Episode]:
             continue
         since = min(row["first_seen_at"] for row in of_episode)
         last = max(row["last_seen_at"] for row in of_episode)
-        yield Episode(
+        yield TroubleEpisode(
             symptoms=tuple(dict.fromkeys(found)),
             since=since,
             last_seen_at=last,
@@ -98,7 +98,7 @@ def _of_incidents(rows: GroupRows) -> Iterator[Episode]:
         )
 
 
-def _of_lag(rows: GroupRows) -> Iterator[Episode]:
+def _of_lag(rows: GroupRows) -> Iterator[TroubleEpisode]:
     stretch: list[Row] = []
     for row in rows.rounds:
         is_symptom = row["status"] in SYMPTOM_OF_STATUS
@@ -111,13 +111,13 @@ def _of_lag(rows: GroupRows) -> Iterator[Episode]:
         yield from _stretches(rows, stretch)
 
 
-def _while_well(rows: GroupRows, is_so: Callable[[Row], bool]) -> Iterator[Episode]:
+def _while_well(rows: GroupRows, is_so: Callable[[Row], bool]) -> Iterator[TroubleEpisode]:
     """Yields the times in which a group is well, and has lag that one may ask about."""
     for is_it, found in groupby(rows.rounds, key=is_so):
         rounds = tuple(found)
         if is_it and len(rounds) > 1:
             last = rounds[-1]["sampled_at"]
-            yield Episode(
+            yield TroubleEpisode(
                 symptoms=(BEHIND,),
                 since=rounds[0]["sampled_at"],
                 last_seen_at=last,
@@ -137,7 +137,7 @@ def _is_unsubscribed(row: Row) -> bool:
     return bool(row["status"] == LagStatus.OK and row["partitions_unsubscribed"])
 
 
-def _stretches(rows: GroupRows, rounds: Sequence[Row]) -> Iterator[Episode]:
+def _stretches(rows: GroupRows, rounds: Sequence[Row]) -> Iterator[TroubleEpisode]:
     """Yields the stretch, unless it is soon over: a group that has not committed yet, a burst, a transaction of some
     seconds."""
     found = _stretch(rows, rounds)
@@ -146,14 +146,14 @@ def _stretches(rows: GroupRows, rounds: Sequence[Row]) -> Iterator[Episode]:
         yield found
 
 
-def _stretch(rows: GroupRows, rounds: Sequence[Row]) -> Episode:
+def _stretch(rows: GroupRows, rounds: Sequence[Row]) -> TroubleEpisode:
     first, last = rounds[0]["sampled_at"], rounds[-1]["sampled_at"]
     lagging = [row for row in rows.lag_at(last) if row["status"] in SYMPTOM_OF_STATUS]
     begun = [row["no_progress_since"] for row in rows.lag_at(first) if row["status"] in SYMPTOM_OF_STATUS]
     symptoms = [SYMPTOM_OF_STATUS[row["status"]] for row in rounds if row["status"] in SYMPTOM_OF_STATUS]
     if lagging and all(row["owned"] is False for row in lagging):
         symptoms.insert(0, NOBODY_HAS_PARTITIONS)
-    return Episode(
+    return TroubleEpisode(
         symptoms=tuple(dict.fromkeys(symptoms)),
         since=min([first, *(at for at in begun if at is not None)]),
         last_seen_at=last,
@@ -165,14 +165,14 @@ def _stretch(rows: GroupRows, rounds: Sequence[Row]) -> Episode:
     )
 
 
-def _in_one_rebalance(rows: GroupRows) -> Iterator[Episode]:
+def _in_one_rebalance(rows: GroupRows) -> Iterator[TroubleEpisode]:
     """Yields the times in which a classic group with records to read was in one rebalance for long: all of it stands
     then, and most rebalances of that kind are over before the status of its partitions says so."""
     for is_it, found in groupby(rows.rounds, key=is_rebalancing):
         rounds = tuple(found)
         since, last = rounds[0]["sampled_at"], rounds[-1]["sampled_at"]
         if is_it and is_one_rebalance(rounds, rows):
-            yield Episode(
+            yield TroubleEpisode(
                 symptoms=(REBALANCES_GO_ON,),
                 since=since,
                 last_seen_at=last,
@@ -181,7 +181,7 @@ def _in_one_rebalance(rows: GroupRows) -> Iterator[Episode]:
             )
 
 
-def _of_offsets(rows: GroupRows) -> Iterator[Episode]:
+def _of_offsets(rows: GroupRows) -> Iterator[TroubleEpisode]:
     """Yields an episode for the offset events that come together; those of one kind have one cause."""
     together: list[Row] = []
     for row in sorted(rows.offset_events, key=lambda row: (row["kind"], row["happened_at"])):
@@ -196,12 +196,12 @@ def _of_offsets(rows: GroupRows) -> Iterator[Episode]:
         yield _moved(rows, together)
 
 
-def _moved(rows: GroupRows, events: Sequence[Row]) -> Episode:
+def _moved(rows: GroupRows, events: Sequence[Row]) -> TroubleEpisode:
     since, last = events[0]["happened_at"], events[-1]["happened_at"]
     symptoms: list[Symptom] = [GROUP_GONE] if events[0]["kind"] in GONE_EVENTS else [OFFSET_MOVED]
     if any(row["records_repeated"] or row["records_skipped"] for row in events):
         symptoms.append(READ_TWICE_OR_NEVER)
-    return Episode(
+    return TroubleEpisode(
         symptoms=tuple(symptoms),
         since=since,
         last_seen_at=last,
@@ -217,7 +217,7 @@ def _moved(rows: GroupRows, events: Sequence[Row]) -> Episode:
     )
 
 
-def _without_partitions(rows: GroupRows) -> Iterator[Episode]:
+def _without_partitions(rows: GroupRows) -> Iterator[TroubleEpisode]:
     """Yields the generations of consumers that had members and gave nobody a partition, where that lasted."""
     if rows.group_type == GroupType.SHARE:
         return
@@ -226,7 +226,7 @@ def _without_partitions(rows: GroupRows) -> Iterator[Episode]:
         is_empty = row["member_count"] and row["owned_count"] == 0 and row["is_ownership_known"]
         is_of_consumers = row["protocol_type"] in (CONSUMERS, None)
         if is_empty and is_of_consumers and until is not None and until - row["started_at"] >= WITHOUT_PARTITIONS_MIN:
-            yield Episode(
+            yield TroubleEpisode(
                 symptoms=(NOBODY_HAS_PARTITIONS,),
                 since=row["started_at"],
                 last_seen_at=until,
@@ -235,13 +235,13 @@ def _without_partitions(rows: GroupRows) -> Iterator[Episode]:
             )
 
 
-def _without_a_topic(rows: GroupRows) -> Iterator[Episode]:
+def _without_a_topic(rows: GroupRows) -> Iterator[TroubleEpisode]:
     """Yields the time since which members own partitions of some of their topics, and another one does not exist. No
     samples are read for groups that have a partition of each."""
     at = rows.rounds[-1]["sampled_at"] if rows.rounds else None
     if at is not None and topics_beside(rows, at):
         joined = [row["joined_at"] for row in members_at(rows, at) if row["joined_at"] is not None]
-        yield Episode(
+        yield TroubleEpisode(
             symptoms=(NOBODY_HAS_PARTITIONS,),
             since=max(joined, default=at),
             last_seen_at=at,

@@ -27,7 +27,7 @@ SURE_OF_ROWS = 0.95  # no line of a log says so
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GroupRows:
+class DiagnosisRows:
     """Holds the rows of the ledger's tables about one group; instants are datetimes.
 
     `members` have the causes of a server log (`with_logged_causes`), and `rebalances` have its triggers. If the group
@@ -61,7 +61,7 @@ class GroupRows:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Episode:
+class TroubleEpisode:
     """Holds a span of time in which symptoms showed. `until` is None while they still show. `is_change`: nothing was
     wrong by itself; the group only changed, for example because a member came or left, or it is in a state that one may
     ask about, such as lag."""
@@ -109,7 +109,7 @@ class Seen:
             self.logged.add(name)
 
 
-def changes_of_members(rows: GroupRows) -> list[Turnover]:
+def changes_of_members(rows: DiagnosisRows) -> list[Turnover]:
     """Returns the turnovers of the group's members. The group's beginning is left out. A time in which members came and
     went again and again is left out, too, if they were the same processes. If each of them was another process, the
     time is included, because an autoscaler may be unable to decide."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows
+    from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows, TroubleEpisode
     from groupledger.transforms.incidents.diagnosis.lag_signs import LagSeen
 
     Row = Mapping[str, Any]
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HARM_COLUMNS = ("never_read_max", "duplicates_max", "duplicates_min", "records_behind", "unowned_partition_seconds")
 
 
-def harm_of(episode: Episode, rows: GroupRows, lag: LagSeen) -> dict[str, int | None]:
+def harm_of(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen) -> dict[str, int | None]:
     """Returns the harm of an episode, by HARM_COLUMNS."""
     events = episode.within(rows.offset_events, "happened_at")
     certain, repeated = read_again_in(events) or (None, None)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from groupledger.schemas.kinds.signs import Sign
-    from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows
+    from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows, TroubleEpisode
 
     Row = Mapping[str, Any]
     Place = tuple[str, int]
@@ -68,7 +68,7 @@ class LagSeen:
         return sum(row["lag"] or 0 for row in self.lagging)
 
 
-def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
+def lag_seen(episode: TroubleEpisode, rows: DiagnosisRows) -> LagSeen:
     """Returns the lag in the rounds of an episode; without rows if the episode has no rounds."""
     if not episode.rounds:
         return LagSeen()
@@ -91,7 +91,7 @@ def lag_seen(episode: Episode, rows: GroupRows) -> LagSeen:
     )
 
 
-def owners_went_on(episode: Episode, seen: LagSeen, rows: GroupRows) -> bool:
+def owners_went_on(episode: TroubleEpisode, seen: LagSeen, rows: DiagnosisRows) -> bool:
     """Returns whether, in the round after an episode, the owners of the lagging partitions had made progress in all of
     them. The owners must have been members since before the episode, and still be members: one that has just started
     has held up nothing. A row of lag names the owner that the history knew in its round."""
@@ -129,7 +129,7 @@ def _worked_off_first(found: Sequence[Row], lagging: Sequence[Row], committed: M
     return others if is_so else []
 
 
-def signs_of_lag(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
+def signs_of_lag(seen: LagSeen, rows: DiagnosisRows) -> Iterator[Sign]:
     """Yields the signs that the lag of an episode shows."""
     lagging = seen.lagging
     if any(_is_absurd(row) for row in seen.rows):
@@ -186,7 +186,7 @@ def _of_pace(seen: LagSeen) -> Iterator[Sign]:
                 yield signs.ONE_LEFT_EVERYWHERE
 
 
-def _of_owners(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
+def _of_owners(seen: LagSeen, rows: DiagnosisRows) -> Iterator[Sign]:
     """Yields the signs of the owners of partitions that stand still."""
     if _goes_on_elsewhere(seen, rows):
         yield signs.OWNER_GOES_ON
@@ -200,7 +200,7 @@ def _of_owners(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
     yield from _of_owners_in_turn(seen, rows)
 
 
-def _goes_on_elsewhere(seen: LagSeen, rows: GroupRows) -> bool:
+def _goes_on_elsewhere(seen: LagSeen, rows: DiagnosisRows) -> bool:
     """Returns whether the owner of a partition without progress commits in its others and has read those to the end."""
     owners = {row["owner"] for row in seen.lagging}
     others = [row for row in seen.rows if row["owner"] in owners and row not in seen.lagging]
@@ -219,13 +219,13 @@ def _commits_elsewhere(lag: Row, seen: LagSeen) -> bool:
     )
 
 
-def _passed_over(rows: GroupRows) -> set[Place]:
+def _passed_over(rows: DiagnosisRows) -> set[Place]:
     """Returns the new partitions whose first commit lies after records that they had before anybody took them."""
     found = (row["partitions"] for row in rows.incidents if row["kind"] == PARTITION_NOT_READ.name)
     return {(each["topic"], each["partition"]) for partitions in found for each in partitions or ()}
 
 
-def _commit_rarely(seen: LagSeen, rows: GroupRows) -> bool:
+def _commit_rarely(seen: LagSeen, rows: DiagnosisRows) -> bool:
     """Returns whether the owners of the partitions with lag commit at intervals about as long as these stood. Several
     commits since then have to show it: one that is late says nothing of the others."""
     latest = {_place(row): row for row in rows.lag_at(rows.rounds[-1]["sampled_at"])}
@@ -241,7 +241,7 @@ def _commit_rarely(seen: LagSeen, rows: GroupRows) -> bool:
     return True
 
 
-def _has_passed_its_interval(lag: Row, rows: GroupRows) -> bool:
+def _has_passed_its_interval(lag: Row, rows: DiagnosisRows) -> bool:
     """Returns whether a partition has stood still in its owner's hands for longer than the owner's poll interval
     allows. Only some clients leave in that case, and join with that interval as their rebalance timeout."""
     since = lag["no_progress_since"]
@@ -256,7 +256,7 @@ def _has_passed_its_interval(lag: Row, rows: GroupRows) -> bool:
     return bool(lag["sampled_at"] - there > may_take)
 
 
-def _of_owners_in_turn(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
+def _of_owners_in_turn(seen: LagSeen, rows: DiagnosisRows) -> Iterator[Sign]:
     """Yields a sign where several owners, one after the other, got no further in a partition. Where that is so in
     several, and in no other the group gets on, its owners are too slow or end, whatever the record."""
     standing = [row for row in seen.lagging if _stands_in_all_hands(row, seen, rows)]
@@ -264,7 +264,7 @@ def _of_owners_in_turn(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
         yield signs.OWNERS_STOP_AT_ONE_OFFSET
 
 
-def _stands_in_all_hands(lag: Row, seen: LagSeen, rows: GroupRows) -> bool:
+def _stands_in_all_hands(lag: Row, seen: LagSeen, rows: DiagnosisRows) -> bool:
     since = lag["no_progress_since"]
     if since is None or (seen.committed or {}).get(_place(lag)) or not _stands_for(lag, STANDS_FOR_LONG):
         return False
@@ -278,13 +278,13 @@ def _stands_in_all_hands(lag: Row, seen: LagSeen, rows: GroupRows) -> bool:
     return len(owners) > 1
 
 
-def _joined_within(seen: LagSeen, owner: str, rows: GroupRows) -> bool:
+def _joined_within(seen: LagSeen, owner: str, rows: DiagnosisRows) -> bool:
     """Returns whether a member came while the lag was there already: it has that of others."""
     joined = [row["joined_at"] for row in rows.members if row["member_id"] == owner and row["joined_at"] is not None]
     return bool(joined and seen.rows and max(joined) > seen.rows[0]["sampled_at"] - seen.lasted)
 
 
-def _of_spread(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
+def _of_spread(seen: LagSeen, rows: DiagnosisRows) -> Iterator[Sign]:
     """Yields how the lag is spread over partitions and members."""
     lag = {_place(row): row["lag"] or 0 for row in seen.rows}
     total, produced = sum(lag.values()), seen.produced or {}
@@ -298,7 +298,7 @@ def _of_spread(seen: LagSeen, rows: GroupRows) -> Iterator[Sign]:
     yield from _of_one_owner(seen, rows, lag)
 
 
-def _of_one_owner(seen: LagSeen, rows: GroupRows, lag: Mapping[Place, int]) -> Iterator[Sign]:
+def _of_one_owner(seen: LagSeen, rows: DiagnosisRows, lag: Mapping[Place, int]) -> Iterator[Sign]:
     """Yields the signs of the owner with most of the lag, if it makes progress, and was present from the beginning."""
     total, produced = sum(lag.values()), seen.produced or {}
     of_owner: defaultdict[str, list[Place]] = defaultdict(list)

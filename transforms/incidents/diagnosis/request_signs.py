@@ -15,7 +15,7 @@ from groupledger.transforms.incidents.diagnosis.commit_rhythm import SURE_OF_A_R
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from groupledger.transforms.incidents.diagnosis.evidence import GroupRows, Seen
+    from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows, Seen
     from groupledger.transforms.incidents.diagnosis.lag_signs import LagSeen
 
     Row = Mapping[str, Any]
@@ -26,7 +26,7 @@ THROTTLED_WITHIN, THROTTLED_MIN = timedelta(minutes=1), timedelta(seconds=30)
 ROLLED_BACK_WITHIN, ROLLED_BACK_FOR = timedelta(minutes=10), timedelta(seconds=30)
 
 
-def see_requests(rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
+def see_requests(rows: DiagnosisRows, lag: LagSeen, seen: Seen) -> None:
     """Adds the signs that the request log shows up to the last round of an episode."""
     _see_owners(rows, lag, seen)
     if _is_throttled(rows, lag):
@@ -35,7 +35,7 @@ def see_requests(rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
         seen.add(signs.OFFSETS_ROLLED_BACK.name, is_logged=True)
 
 
-def _see_owners(rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
+def _see_owners(rows: DiagnosisRows, lag: LagSeen, seen: Seen) -> None:
     """Adds whether the request log has requests of the owners of lagging partitions, before the last round."""
     owners = {row["owner"] for row in lag.lagging if row["owner"] is not None}
     if not owners:
@@ -55,7 +55,7 @@ def _see_owners(rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
         seen.add(signs.OWNER_CEASED.name, SURE_OF_A_RHYTHM)
 
 
-def _is_throttled(rows: GroupRows, lag: LagSeen) -> bool:
+def _is_throttled(rows: DiagnosisRows, lag: LagSeen) -> bool:
     """Returns whether a quota held up the owner with the most lag for half of the last minute. A fetch names no member,
     only the client: its id and its host."""
     worst = lag.worst
@@ -74,7 +74,7 @@ def _is_throttled(rows: GroupRows, lag: LagSeen) -> bool:
     return held_up >= THROTTLED_MIN
 
 
-def _are_rolled_back(rows: GroupRows, lag: LagSeen) -> bool:
+def _are_rolled_back(rows: DiagnosisRows, lag: LagSeen) -> bool:
     """Returns whether offsets of the partition with the most lag were sent in transactions for a while, and none of
     them is committed. A transaction that is still open looks the same, but does not send an offset that is no higher
     than the one before: that is a new attempt, after the records were read again."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from groupledger.schemas.kinds.causes.cause import Cause
-    from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows
+    from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows, TroubleEpisode
     from groupledger.transforms.incidents.diagnosis.judge import Judgement
 
     Row = Mapping[str, Any]
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 SEVERITIES = words_of(Severity)
 
 
-def severity_of(episode: Episode, rows: GroupRows, found: Judgement, harm: Mapping[str, Any]) -> str:
+def severity_of(episode: TroubleEpisode, rows: DiagnosisRows, found: Judgement, harm: Mapping[str, Any]) -> str:
     still_open: list[str] = [row["severity"] for row in episode.incidents if row["is_open"]]
     return max([_of_cause(episode, rows, found, harm), *still_open], key=SEVERITIES.index)
 
 
-def _of_cause(episode: Episode, rows: GroupRows, found: Judgement, harm: Mapping[str, Any]) -> str:
+def _of_cause(episode: TroubleEpisode, rows: DiagnosisRows, found: Judgement, harm: Mapping[str, Any]) -> str:
     incident = gravest(episode.incidents, found.cause)
     of_incident = None if incident is None else incident["severity"]
     if found.cause is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.kinds.symptoms import MEMBER_COMES_AND_GOES, NOBODY_HAS_PARTITIONS, REBALANCES_GO_ON
-from groupledger.transforms.incidents.diagnosis.evidence import Episode, changes_of_members
+from groupledger.transforms.incidents.diagnosis.evidence import TroubleEpisode, changes_of_members
 from groupledger.transforms.incidents.diagnosis.member_signs import members_at, subscribe_apart
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
 
 
-def turnovers(rows: GroupRows) -> Iterator[Episode]:
+def turnovers(rows: GroupRows) -> Iterator[TroubleEpisode]:
     """Yields the times in which members changed, and the time in which two applications shared the group."""
     yield from _two_applications(rows)
     for change in changes_of_members(rows):
         since, last = change.began_at, change.ended_at
-        yield Episode(
+        yield TroubleEpisode(
             symptoms=(MEMBER_COMES_AND_GOES if change.after else NOBODY_HAS_PARTITIONS,),
             since=since,
             last_seen_at=last,
@@ -34,14 +34,14 @@ def turnovers(rows: GroupRows) -> Iterator[Episode]:
         )
 
 
-def _two_applications(rows: GroupRows) -> Iterator[Episode]:
+def _two_applications(rows: GroupRows) -> Iterator[TroubleEpisode]:
     """Yields the time from the first until the last step after which members had no topic in common."""
     steps = sorted(row[name] for row in rows.members for name in ("joined_at", "left_at") if row[name] is not None)
     apart = [at for at in steps if subscribe_apart(members_at(rows, at))]
     if apart:
         goes_on = apart[-1] == steps[-1]
         last = rows.known_until if goes_on and rows.known_until is not None else apart[-1]
-        yield Episode(
+        yield TroubleEpisode(
             symptoms=(REBALANCES_GO_ON,),
             since=apart[0],
             last_seen_at=last,

@@ -38,7 +38,7 @@ _ID_CHARACTERS = 32
 
 
 @dataclass(slots=True)
-class Episode:
+class FoldedEpisode:
     sightings: list[Sighting] = field(default_factory=list)
 
     @property
@@ -103,7 +103,7 @@ class _Links:
         self.joined[self.root(number)] = self.root(other)
 
 
-def episodes(sightings: Iterable[Sighting], rules: Rules) -> list[Episode]:
+def episodes(sightings: Iterable[Sighting], rules: Rules) -> list[FoldedEpisode]:
     """Returns the episodes, in order of their beginnings."""
     ordered = sorted(sightings, key=_order)
     links = _Links(ordered, rules)
@@ -117,9 +117,9 @@ def episodes(sightings: Iterable[Sighting], rules: Rules) -> list[Episode]:
         ):
             links.join(number, ("member", sighting.member_id, sighting.claimed_generation), is_timeless=True)
     _join_unsynced_generations(ordered, links)
-    found: dict[int, Episode] = {}
+    found: dict[int, FoldedEpisode] = {}
     for number, sighting in enumerate(ordered):
-        found.setdefault(links.root(number), Episode()).sightings.append(sighting)
+        found.setdefault(links.root(number), FoldedEpisode()).sightings.append(sighting)
     return sorted(found.values(), key=lambda episode: _order(episode.first))
 
 
@@ -155,7 +155,7 @@ def _join_unsynced_generations(ordered: Sequence[Sighting], links: _Links) -> No
             links.unite(number, removal)
 
 
-def episode_id(group_id: str | None, episode: Episode) -> str:
+def episode_id(group_id: str | None, episode: FoldedEpisode) -> str:
     first = episode.first
     if episode.shared is not None:
         return _hashed("shared", episode.shared)
@@ -164,7 +164,7 @@ def episode_id(group_id: str | None, episode: Episode) -> str:
     return _hashed(group_id, first.kind.name, first.happening)
 
 
-def incident_id(group_id: str | None, episode: Episode, kind: IncidentKind) -> str:
+def incident_id(group_id: str | None, episode: FoldedEpisode, kind: IncidentKind) -> str:
     shared_by = [group_id] if episode.shared is not None else []
     return _hashed(episode_id(group_id, episode), kind.name, *shared_by)
 

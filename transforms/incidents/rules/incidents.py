@@ -21,7 +21,7 @@ from groupledger.schemas.kinds.triggers import LEFT
 from groupledger.schemas.words import Evidence, Severity, words_of
 from groupledger.transforms.incidents.rules.blameless import of_cluster, without_blame
 from groupledger.transforms.incidents.rules.context import Context
-from groupledger.transforms.incidents.rules.episodes import Episode, episode_id, episodes, incident_id
+from groupledger.transforms.incidents.rules.episodes import FoldedEpisode, episode_id, episodes, incident_id
 from groupledger.transforms.incidents.rules.explain import explanation, setting_to_change
 from groupledger.transforms.incidents.rules.inferred import closed_static_members, inferred
 from groupledger.transforms.incidents.rules.known_facts import known_facts
@@ -127,7 +127,12 @@ def _severities(sightings: Sequence[Sighting], facts: GroupFacts, rules: Rules) 
 
 
 def _incident(
-    context: Context, episode: Episode, kind: IncidentKind, sightings: Sequence[Sighting], root: Root, rules: Rules
+    context: Context,
+    episode: FoldedEpisode,
+    kind: IncidentKind,
+    sightings: Sequence[Sighting],
+    root: Root,
+    rules: Rules,
 ) -> Row:
     first = sightings[0]
     last_ms = max(sighting.last_ms for sighting in sightings)

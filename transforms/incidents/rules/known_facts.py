@@ -21,7 +21,7 @@ from groupledger.transforms.incidents.type_facts import facts_of_type
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from groupledger.transforms.incidents.rules.episodes import Episode
+    from groupledger.transforms.incidents.rules.episodes import FoldedEpisode
     from groupledger.transforms.incidents.rules.facts import GroupFacts, Rules
 
     Row = Mapping[str, Any]
@@ -31,12 +31,12 @@ OF_MEMBERS = {kind.name for kind in CHANGE_KINDS if kind.is_known_from_members o
 LOG_AROUND_MS = 3_600_000  # a server log with a line about the group so near is there for the time in question
 
 
-def known_facts(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> frozenset[str]:
+def known_facts(facts: GroupFacts, episode: FoldedEpisode, row: Row, rules: Rules) -> frozenset[str]:
     """Returns the facts about an incident of an episode, by name; `row` is its row without the explanation."""
     return frozenset(_known(facts, episode, row, rules))
 
 
-def _known(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> Iterator[str]:
+def _known(facts: GroupFacts, episode: FoldedEpisode, row: Row, rules: Rules) -> Iterator[str]:
     yield from _kind_of_group(facts, milliseconds(row["first_seen_at"]))
     if row["evidence"] in FACT_OF_EVIDENCE:
         yield FACT_OF_EVIDENCE[row["evidence"]]
@@ -66,7 +66,7 @@ def _kind_of_group(facts: GroupFacts, at_ms: int) -> Iterator[str]:
     yield from facts_of_type(of_generation or of_group, last or {})
 
 
-def _was_removed(facts: GroupFacts, episode: Episode, row: Row, rules: Rules) -> bool:
+def _was_removed(facts: GroupFacts, episode: FoldedEpisode, row: Row, rules: Rules) -> bool:
     member_id, last_ms = row["member_id"], milliseconds(row["last_seen_at"])
     if member_id is None:
         return False
@@ -98,6 +98,6 @@ def _turns(facts: GroupFacts, row: Row) -> list[Row]:
     return [each for each in facts.rebalances if row["first_seen_at"] <= each["happened_at"] <= row["last_seen_at"]]
 
 
-def _has_log(facts: GroupFacts, episode: Episode) -> bool:
+def _has_log(facts: GroupFacts, episode: FoldedEpisode) -> bool:
     first_ms, last_ms = episode.first_ms - LOG_AROUND_MS, episode.last_ms + LOG_AROUND_MS
     return any(first_ms <= event.logged_at_ms <= last_ms for event in facts.events)

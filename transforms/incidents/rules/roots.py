@@ -32,14 +32,14 @@ from groupledger.transforms.incidents.rules.inferred import milliseconds
 
 if TYPE_CHECKING:
     from groupledger.schemas.kinds.roots import Root
-    from groupledger.transforms.incidents.rules.episodes import Episode
+    from groupledger.transforms.incidents.rules.episodes import FoldedEpisode
     from groupledger.transforms.incidents.rules.facts import GroupFacts, Rules
     from groupledger.transforms.incidents.rules.sighting import Sighting
 
 AT_ONCE_MS = 5_000
 
 
-def probable_root(episode: Episode, facts: GroupFacts, rules: Rules, expired: list[Sighting]) -> Root:
+def probable_root(episode: FoldedEpisode, facts: GroupFacts, rules: Rules, expired: list[Sighting]) -> Root:
     """Returns the probable root of an episode; `expired` are all sightings of expired sessions in the group."""
     kinds = episode.kinds
     if kinds & {POLL_TIMEOUT, REBALANCE_TIMEOUT_FENCED}:
@@ -56,7 +56,7 @@ def probable_root(episode: Episode, facts: GroupFacts, rules: Rules, expired: li
     return next(stated, None) or next(by_kind, roots.UNKNOWN)
 
 
-def _were_cut_off(episode: Episode, expired: list[Sighting]) -> bool:
+def _were_cut_off(episode: FoldedEpisode, expired: list[Sighting]) -> bool:
     mine = [each for each in episode.sightings if each.kind == SESSION_EXPIRED]
     return any(
         other.client_host != each.client_host and abs(other.first_ms - each.first_ms) <= AT_ONCE_MS
@@ -66,7 +66,7 @@ def _were_cut_off(episode: Episode, expired: list[Sighting]) -> bool:
     )
 
 
-def _of_refusals(episode: Episode, facts: GroupFacts, rules: Rules) -> Root:
+def _of_refusals(episode: FoldedEpisode, facts: GroupFacts, rules: Rules) -> Root:
     if _left_by_itself(episode, facts):
         return roots.POLL_TIMEOUT_EXCEEDED
     if _coordinator_was_away(episode, facts, rules):
@@ -74,7 +74,7 @@ def _of_refusals(episode: Episode, facts: GroupFacts, rules: Rules) -> Root:
     return roots.UNKNOWN if UNKNOWN_MEMBER in episode.kinds else roots.STALE_GENERATION_KEPT
 
 
-def _coordinator_was_away(episode: Episode, facts: GroupFacts, rules: Rules) -> bool:
+def _coordinator_was_away(episode: FoldedEpisode, facts: GroupFacts, rules: Rules) -> bool:
     """Returns whether the coordinator was away or moved shortly before, while the refused members were there."""
     since_ms = max(episode.first_ms - rules.link_ms, _first_joined_ms(episode, facts))
     was_away = any(
@@ -90,7 +90,7 @@ def _coordinator_was_away(episode: Episode, facts: GroupFacts, rules: Rules) -> 
     return was_away or was_moved
 
 
-def _first_joined_ms(episode: Episode, facts: GroupFacts) -> int:
+def _first_joined_ms(episode: FoldedEpisode, facts: GroupFacts) -> int:
     """Returns when the first of the refused members joined, or 0 if that is not known. An absence of the coordinator
     before that has lost nothing of theirs: a broker that has just started is no failover."""
     refused = {each.member_id for each in episode.sightings if each.kind in REFUSALS}
@@ -99,7 +99,7 @@ def _first_joined_ms(episode: Episode, facts: GroupFacts) -> int:
     return min((milliseconds(row["joined_at"]) for row in theirs), default=0) if is_known else 0
 
 
-def _joined_again(episode: Episode, facts: GroupFacts, rules: Rules) -> bool:
+def _joined_again(episode: FoldedEpisode, facts: GroupFacts, rules: Rules) -> bool:
     """Returns whether somebody is known to have joined under the instance id of one that was fenced."""
     fenced = {each.group_instance_id for each in episode.sightings if each.kind == FENCED_INSTANCE}
     since_ms = episode.first_ms - rules.link_ms
@@ -112,7 +112,7 @@ def _joined_again(episode: Episode, facts: GroupFacts, rules: Rules) -> bool:
     return any(instance in fenced and since_ms <= at_ms <= episode.last_ms for instance, at_ms in (*joins, *tenures))
 
 
-def _left_by_itself(episode: Episode, facts: GroupFacts) -> bool:
+def _left_by_itself(episode: FoldedEpisode, facts: GroupFacts) -> bool:
     members = {each.member_id for each in episode.sightings if each.kind == UNKNOWN_MEMBER}
     return any(
         leaving.member_id in members and request.happened_at_ms <= episode.first_ms

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from groupledger.schemas.words import Completeness, MemberState
-from groupledger.transforms.history.rules.events import Commits, Coverage
+from groupledger.transforms.history.rules.events import CommitSums, Coverage
 from groupledger.transforms.history.rules.fold import fold
 from groupledger.transforms.history.rules.group_timeline import timeline
 from groupledger.transforms.history.rules.modern_records import UNREVOKED
@@ -87,7 +87,7 @@ def test_the_brokers_session(log: list[dict[str, Any]], session_ms: int, cause: 
     records = of_group(log, "dynamic")
     joins, goes = records[:5], records[-4:]
     topic = joins[2]["value"]["topic_partitions"][0]["topic_id"]
-    commits = Commits(topic, 0, 5, 12, 8, 1_000, 8_000, 10, 80)
+    commits = CommitSums(topic, 0, 5, 12, 8, 1_000, 8_000, 10, 80)
     gone = [{**each, "after_ms": 33_000} for each in goes]
     gone[3]["value"] = {**gone[3]["value"], "epoch": 2}
     events = [*map(event, joins), commits, *map(event, gone)]

@@ -222,7 +222,7 @@ def test_a_group_is_upgraded_while_its_first_members_join() -> None:
 @pytest.mark.parametrize("group_type", ["streams", "share", "consumer"])
 def test_what_is_removed_behind_the_group_does_not_bring_it_back(group_type: str) -> None:
     """Goal: the tombstone of a member or a topology begins no group: Kafka 4.2 writes that of a streams group's
-    topology older than that of the group."""
+    topology after that of the group."""
     log = Log().other(group_type, 2).removed(group_type).other(group_type, gone=True).removed(group_type)
     tables = folded(log.entries)
     assert (tables.group["is_alive"], tables.group["incarnation"]) == (False, 1)

@@ -11,7 +11,7 @@ import pytest
 from groupledger.coordinator.what_if.answer import Interval
 from groupledger.coordinator.what_if.setting import Setting
 from groupledger.coordinator.what_if.workload import TopicGrowth
-from groupledger.transforms.history.rules.what_if import GroupRows, NotReplayableError, observed_of, workload_of
+from groupledger.transforms.history.rules.what_if import NotReplayableError, WhatIfRows, observed_of, workload_of
 from lab.truth.what_if import play, predicted
 
 AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -56,7 +56,7 @@ REBALANCE = {
     "partition_pauses": [{"pause_upper_ms": 5_000}] * 6,
 }
 ASSIGNMENT = {"topic": "t", "partition": 5, "valid_from": AT - MINUTE, "valid_to": None}
-ROWS = GroupRows(
+ROWS = WhatIfRows(
     members=[MEMBER],
     generations=[GENERATION],
     rebalances=[REBALANCE],
