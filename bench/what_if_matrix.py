@@ -37,7 +37,7 @@ from lab.truth.what_if import FIGURES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from groupledger.transforms.history.rules.what_if import GroupRows
+    from groupledger.transforms.history.rules.what_if import WhatIfRows
 
 AT_ONCE = 2
 CLUSTER = "what-if"
@@ -69,7 +69,7 @@ def _play_all(directory: Path, seeds: range) -> None:
             subprocess.run([program, *command, *where], check=True, stdout=subprocess.DEVNULL)
 
 
-def _kept(directory: Path) -> Iterator[dict[str, tuple[Played, GroupRows]]]:
+def _kept(directory: Path) -> Iterator[dict[str, tuple[Played, WhatIfRows]]]:
     """Yields each workload's runs by setting, with their ledgers."""
     tables = ClusterRows(str(directory / WAREHOUSE), CLUSTER)
     for runs in json.loads((directory / PLAYED).read_text()):
@@ -77,12 +77,12 @@ def _kept(directory: Path) -> Iterator[dict[str, tuple[Played, GroupRows]]]:
         yield {run.setting: (run, _rows(tables, run)) for run in played}
 
 
-def _rows(tables: ClusterRows, run: Played) -> GroupRows:
+def _rows(tables: ClusterRows, run: Played) -> WhatIfRows:
     since, until = instant_of_ms(run.since_ms), instant_of_ms(run.until_ms)
     return rows_of(tables, run.group, since, until)
 
 
-def report(runs: list[dict[str, tuple[Played, GroupRows]]]) -> None:
+def report(runs: list[dict[str, tuple[Played, WhatIfRows]]]) -> None:
     errors: dict[tuple[str, str, str], Errors] = defaultdict(Errors)
     answered = refused = 0
     for of_workload in runs:
@@ -110,7 +110,7 @@ def report(runs: list[dict[str, tuple[Played, GroupRows]]]) -> None:
     print(*table(errors), f"{answered:,} answers, {refused:,} refused", sep="\n")
 
 
-def _figures(run: Played, rows: GroupRows) -> dict[str, float]:
+def _figures(run: Played, rows: WhatIfRows) -> dict[str, float]:
     observed = {name: interval.low for name, interval in observed_of(rows.rebalances).items() if interval is not None}
     return {**observed, "stopped_partition_seconds": run.stopped_s}
 

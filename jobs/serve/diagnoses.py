@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.ask.verdict import EpisodeSummary
     from groupledger.jobs.process.output import Answer
-    from groupledger.jobs.serve.episodes import Episode
+    from groupledger.jobs.serve.episodes import ShownEpisode
 
 # The lag statuses that are trouble now.
 TROUBLED = {
@@ -52,7 +52,7 @@ class Diagnoses:
         self._summaries: OrderedDict[object, EpisodeSummary | None] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, tables: ClusterRows, episodes: Iterable[Episode]) -> list[Episode]:
+    def of(self, tables: ClusterRows, episodes: Iterable[ShownEpisode]) -> list[ShownEpisode]:
         """Returns the episodes of a cluster, the most severe first and otherwise in the given order. An episode with a
         diagnosis gets its summary. Episodes that share a diagnosis are joined into one."""
         worded, left = [], self._new_max
@@ -95,9 +95,9 @@ class Diagnoses:
                 self._summaries.popitem(last=False)
 
 
-def _together(episodes: Iterable[Episode]) -> list[Episode]:
+def _together(episodes: Iterable[ShownEpisode]) -> list[ShownEpisode]:
     """Returns the episodes, with those that share a diagnosis joined to the first of them."""
-    found: list[Episode] = []
+    found: list[ShownEpisode] = []
     places: dict[tuple[str | None, str, str], int] = {}
     for each in episodes:
         cause = each.summary.cause
@@ -111,11 +111,11 @@ def _together(episodes: Iterable[Episode]) -> list[Episode]:
     return found
 
 
-def _key(tables: ClusterRows, episode: Episode) -> object:
+def _key(tables: ClusterRows, episode: ShownEpisode) -> object:
     seen = frozenset((row["incident_id"], row["last_seen_at"], row["evidence"]) for row in episode.incidents)
     return tables.cluster, episode.episode_id, seen
 
 
-def _made(tables: ClusterRows, episode: Episode) -> EpisodeSummary | None:
+def _made(tables: ClusterRows, episode: ShownEpisode) -> EpisodeSummary | None:
     last = max(row["last_seen_at"] for row in episode.incidents)
     return diagnosis_of(tables, episode.group_id, episode.episode_id, episode.summary.since, last)

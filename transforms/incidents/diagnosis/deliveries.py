@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from groupledger.transforms.incidents.diagnosis.evidence import GroupRows, Seen
+    from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows, Seen
 
     Row = Mapping[str, Any]
     Place = tuple[str, int]
@@ -32,7 +32,7 @@ AGAIN_MIN = 2  # a record may be released once when a member closes
 TOGETHER = 5 * AROUND
 
 
-def of_deliveries(rows: GroupRows) -> Iterator[TroubleEpisode]:
+def of_deliveries(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
     """Yields the times in which records were delivered in vain, or given up."""
     together: list[Row] = []
     for row in sorted(failed(rows.deliveries), key=lambda row: row["happened_at"]):
@@ -44,7 +44,7 @@ def of_deliveries(rows: GroupRows) -> Iterator[TroubleEpisode]:
         yield _episode(rows, together)
 
 
-def _episode(rows: GroupRows, found: Sequence[Row]) -> TroubleEpisode:
+def _episode(rows: DiagnosisRows, found: Sequence[Row]) -> TroubleEpisode:
     since, last = found[0]["happened_at"], found[-1]["happened_at"]
     goes_on = rows.known_until is None or rows.known_until - last <= TOGETHER
     return TroubleEpisode(
@@ -64,7 +64,7 @@ def _waits_again(row: Row) -> bool:
     return bool(row["delivery_state"] == AVAILABLE and row["delivery_count"] >= AGAIN_MIN)
 
 
-def see_deliveries(episode: TroubleEpisode, rows: GroupRows, seen: Seen) -> None:
+def see_deliveries(episode: TroubleEpisode, rows: DiagnosisRows, seen: Seen) -> None:
     if rows.group_type != GroupType.SHARE:
         return
     seen.add(signs.OF_SHARE_GROUP.name)
@@ -78,17 +78,17 @@ def see_deliveries(episode: TroubleEpisode, rows: GroupRows, seen: Seen) -> None
         seen.add(signs.DELIVERED_AGAIN.name)
 
 
-def given_up_in(episode: TroubleEpisode, rows: GroupRows) -> int:
+def given_up_in(episode: TroubleEpisode, rows: DiagnosisRows) -> int:
     """Returns how many records were given up in an episode."""
     return sum(map(_records, filter(_is_given_up, episode.within(rows.deliveries, "happened_at"))))
 
 
-def delivered_in_vain(episode: TroubleEpisode, rows: GroupRows) -> int:
+def delivered_in_vain(episode: TroubleEpisode, rows: DiagnosisRows) -> int:
     """Returns how many deliveries of records in an episode were followed by another one."""
     return sum(map(_records, filter(_waits_again, episode.within(rows.deliveries, "happened_at"))))
 
 
-def names_of(episode: TroubleEpisode, rows: GroupRows) -> dict[str, str]:
+def names_of(episode: TroubleEpisode, rows: DiagnosisRows) -> dict[str, str]:
     """Returns the place and the number of deliveries for a sentence; empty if no delivery failed."""
     found = failed(episode.within(rows.deliveries, "happened_at"))
     if not found:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from groupledger.schemas.kinds.symptoms import Symptom
-    from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
+    from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows
 
     Row = Mapping[str, Any]
 
@@ -61,7 +61,7 @@ WITHOUT_PARTITIONS_MIN = timedelta(minutes=1)  # a group that starts has none fo
 CONSUMERS = "consumer"  # the protocol type of those whose assignments are partitions of topics
 
 
-def episodes(rows: GroupRows) -> Iterator[TroubleEpisode]:
+def episodes(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
     yield from _of_incidents(rows)
     yield from _of_lag(rows)
     yield from _in_one_rebalance(rows)
@@ -74,7 +74,7 @@ def episodes(rows: GroupRows) -> Iterator[TroubleEpisode]:
     yield from _while_well(rows, _is_unsubscribed)
 
 
-def _of_incidents(rows: GroupRows) -> Iterator[TroubleEpisode]:
+def _of_incidents(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
     """Yields the episodes that have an incident of a warning or more, or one that may have cost records. Kinds that
     only a newer release knows show no symptom."""
     by_episode: defaultdict[str, list[Row]] = defaultdict(list)
@@ -98,7 +98,7 @@ def _of_incidents(rows: GroupRows) -> Iterator[TroubleEpisode]:
         )
 
 
-def _of_lag(rows: GroupRows) -> Iterator[TroubleEpisode]:
+def _of_lag(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
     stretch: list[Row] = []
     for row in rows.rounds:
         is_symptom = row["status"] in SYMPTOM_OF_STATUS
@@ -111,7 +111,7 @@ def _of_lag(rows: GroupRows) -> Iterator[TroubleEpisode]:
         yield from _stretches(rows, stretch)
 
 
-def _while_well(rows: GroupRows, is_so: Callable[[Row], bool]) -> Iterator[TroubleEpisode]:
+def _while_well(rows: DiagnosisRows, is_so: Callable[[Row], bool]) -> Iterator[TroubleEpisode]:
     """Yields the times in which a group is well, and has lag that one may ask about."""
     for is_it, found in groupby(rows.rounds, key=is_so):
         rounds = tuple(found)
@@ -137,7 +137,7 @@ def _is_unsubscribed(row: Row) -> bool:
     return bool(row["status"] == LagStatus.OK and row["partitions_unsubscribed"])
 
 
-def _stretches(rows: GroupRows, rounds: Sequence[Row]) -> Iterator[TroubleEpisode]:
+def _stretches(rows: DiagnosisRows, rounds: Sequence[Row]) -> Iterator[TroubleEpisode]:
     """Yields the stretch, unless it is soon over: a group that has not committed yet, a burst, a transaction of some
     seconds."""
     found = _stretch(rows, rounds)
@@ -146,7 +146,7 @@ def _stretches(rows: GroupRows, rounds: Sequence[Row]) -> Iterator[TroubleEpisod
         yield found
 
 
-def _stretch(rows: GroupRows, rounds: Sequence[Row]) -> TroubleEpisode:
+def _stretch(rows: DiagnosisRows, rounds: Sequence[Row]) -> TroubleEpisode:
     first, last = rounds[0]["sampled_at"], rounds[-1]["sampled_at"]
     lagging = [row for row in rows.lag_at(last) if row["status"] in SYMPTOM_OF_STATUS]
     begun = [row["no_progress_since"] for row in rows.lag_at(first) if row["status"] in SYMPTOM_OF_STATUS]
@@ -165,7 +165,7 @@ def _stretch(rows: GroupRows, rounds: Sequence[Row]) -> TroubleEpisode:
     )
 
 
-def _in_one_rebalance(rows: GroupRows) -> Iterator[TroubleEpisode]:
+def _in_one_rebalance(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
     """Yields the times in which a classic group with records to read was in one rebalance for long: all of it stands
     then, and most rebalances of that kind are over before the status of its partitions says so."""
     for is_it, found in groupby(rows.rounds, key=is_rebalancing):
@@ -181,7 +181,7 @@ def _in_one_rebalance(rows: GroupRows) -> Iterator[TroubleEpisode]:
             )
 
 
-def _of_offsets(rows: GroupRows) -> Iterator[TroubleEpisode]:
+def _of_offsets(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
     """Yields an episode for the offset events that come together; those of one kind have one cause."""
     together: list[Row] = []
     for row in sorted(rows.offset_events, key=lambda row: (row["kind"], row["happened_at"])):
@@ -196,7 +196,7 @@ def _of_offsets(rows: GroupRows) -> Iterator[TroubleEpisode]:
         yield _moved(rows, together)
 
 
-def _moved(rows: GroupRows, events: Sequence[Row]) -> TroubleEpisode:
+def _moved(rows: DiagnosisRows, events: Sequence[Row]) -> TroubleEpisode:
     since, last = events[0]["happened_at"], events[-1]["happened_at"]
     symptoms: list[Symptom] = [GROUP_GONE] if events[0]["kind"] in GONE_EVENTS else [OFFSET_MOVED]
     if any(row["records_repeated"] or row["records_skipped"] for row in events):
@@ -217,7 +217,7 @@ def _moved(rows: GroupRows, events: Sequence[Row]) -> TroubleEpisode:
     )
 
 
-def _without_partitions(rows: GroupRows) -> Iterator[TroubleEpisode]:
+def _without_partitions(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
     """Yields the generations of consumers that had members and gave nobody a partition, where that lasted."""
     if rows.group_type == GroupType.SHARE:
         return
@@ -235,7 +235,7 @@ def _without_partitions(rows: GroupRows) -> Iterator[TroubleEpisode]:
             )
 
 
-def _without_a_topic(rows: GroupRows) -> Iterator[TroubleEpisode]:
+def _without_a_topic(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
     """Yields the time since which members own partitions of some of their topics, and another one does not exist. No
     samples are read for groups that have a partition of each."""
     at = rows.rounds[-1]["sampled_at"] if rows.rounds else None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from groupledger.schemas.kinds.signs import Sign
     from groupledger.transforms.history.rules.turnovers import Turnover
-    from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows, Seen
+    from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows, Seen, TroubleEpisode
 
     Row = Mapping[str, Any]
     Who = tuple[str | None, str | None, str | None]
@@ -66,7 +66,7 @@ def identity(row: Row) -> Who:
     return row["client_id"], row["client_host"], None
 
 
-def restless(episode: Episode, rows: GroupRows) -> tuple[Who, list[Row]] | None:
+def restless(episode: TroubleEpisode, rows: DiagnosisRows) -> tuple[Who, list[Row]] | None:
     """Returns the process that joined and left again and again in the episode, with these tenures. Processes of one
     client id on one host can't be distinguished: as many of them as were present at once count as one round of
     restarts."""
@@ -82,7 +82,7 @@ def restless(episode: Episode, rows: GroupRows) -> tuple[Who, list[Row]] | None:
     return max(found, key=lambda each: (len(each[1]), str(each[0])), default=None)
 
 
-def last_departures(episode: Episode, rows: GroupRows) -> list[Row]:
+def last_departures(episode: TroubleEpisode, rows: DiagnosisRows) -> list[Row]:
     """Returns the last members of a group that has none at the end of an episode; the group became empty when they
     left."""
     gone = [
@@ -94,7 +94,7 @@ def last_departures(episode: Episode, rows: GroupRows) -> list[Row]:
     return [row for row in gone if last - row["left_at"] <= TOGETHER]
 
 
-def members_at(rows: GroupRows, at: datetime) -> list[Row]:
+def members_at(rows: DiagnosisRows, at: datetime) -> list[Row]:
     """Returns the members at the instant `at`. A member whose beginning is not known counts as present at any earlier
     time."""
     begun = [row for row in rows.members if row["joined_at"] is None or row["joined_at"] <= at]
@@ -105,7 +105,7 @@ def is_rebalancing(lag_round: Row) -> bool:
     return lag_round["status"] == LagStatus.REBALANCING and lag_round["group_state"] in CLASSIC_REBALANCING
 
 
-def is_one_rebalance(rounds: Sequence[Row], rows: GroupRows) -> bool:
+def is_one_rebalance(rounds: Sequence[Row], rows: DiagnosisRows) -> bool:
     """Returns whether the group, a classic one, was in one and the same rebalance in all of these rounds, for at least
     REBALANCE_MIN."""
     if not rounds or not all(map(is_rebalancing, rounds)):
@@ -125,7 +125,7 @@ def subscribe_apart(members: Sequence[Row]) -> bool:
     return len(apart) > 1 and all(apart) and not frozenset.intersection(*apart) and _are_apart([*topics.values()])
 
 
-def topics_beside(rows: GroupRows, at: datetime) -> set[str]:
+def topics_beside(rows: DiagnosisRows, at: datetime) -> set[str]:
     """Returns the subscribed topics that the brokers do not have, if the members own partitions of other topics;
     otherwise an empty set."""
     wanted = {topic for row in members_at(rows, at) for topic in row["subscribed_topics"] or ()}
@@ -133,7 +133,7 @@ def topics_beside(rows: GroupRows, at: datetime) -> set[str]:
     return (wanted - owned).intersection(rows.unseen_topics(at)) if wanted & owned and wanted - owned else set()
 
 
-def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
+def see_members(episode: TroubleEpisode, rows: DiagnosisRows, seen: Seen) -> None:
     """Adds the signs that the group's members and rebalances show in the episode to `seen`."""
     gone = episode.within(rows.members, "left_at")
     logged = {
@@ -161,14 +161,14 @@ def see_members(episode: Episode, rows: GroupRows, seen: Seen) -> None:
         _add_causes(seen, gone, WENT_SIGNS)
 
 
-def _of_names(episode: Episode, rows: GroupRows) -> Iterator[Sign]:
+def _of_names(episode: TroubleEpisode, rows: DiagnosisRows) -> Iterator[Sign]:
     if is_made_for_one_use(rows.group_id):
         yield signs.NAME_GENERATED
     if topics_beside(rows, episode.last_seen_at):
         yield signs.ONE_TOPIC_UNSEEN
 
 
-def _of_presence(episode: Episode, rows: GroupRows) -> Iterator[Sign]:
+def _of_presence(episode: TroubleEpisode, rows: DiagnosisRows) -> Iterator[Sign]:
     there = members_at(rows, episode.last_seen_at)
     state = episode.rounds[-1]["group_state"] if episode.rounds else None
     if state is not None or rows.members:
@@ -202,7 +202,7 @@ def _of_presence(episode: Episode, rows: GroupRows) -> Iterator[Sign]:
         yield signs.TOPOLOGY_NOT_READY
 
 
-def _began_well(episode: Episode, rows: GroupRows) -> bool:
+def _began_well(episode: TroubleEpisode, rows: DiagnosisRows) -> bool:
     """Returns whether the episode lies at the group's start, and somebody owned something soon after it: generations
     that are overtaken before their first assignment are normal while members come."""
     first = next(iter(rows.generations), None)
@@ -212,7 +212,7 @@ def _began_well(episode: Episode, rows: GroupRows) -> bool:
     return any(row["owned_count"] for row in rows.generations if row["started_at"] <= soon)
 
 
-def _of_turnover(episode: Episode, rows: GroupRows, gone: Sequence[Row]) -> Iterator[Sign]:
+def _of_turnover(episode: TroubleEpisode, rows: DiagnosisRows, gone: Sequence[Row]) -> Iterator[Sign]:
     changes = [each for each in changes_of_members(rows) if episode.holds_any(each.began_at, each.ended_at)]
     if any(each.before and each.after and (each.passing or len(each.before) != len(each.after)) for each in changes):
         yield signs.MEMBER_COUNT_CHANGED

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from groupledger.schemas.kinds.signs import Sign
-    from groupledger.transforms.incidents.diagnosis.evidence import Episode, GroupRows
+    from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows, TroubleEpisode
     from groupledger.transforms.incidents.diagnosis.lag_signs import LagSeen
 
     Row = Mapping[str, Any]
@@ -35,7 +35,7 @@ MOVES = {
 }
 
 
-def signs_seen(episode: Episode, rows: GroupRows, lag: LagSeen) -> Seen:
+def signs_seen(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen) -> Seen:
     """Returns all signs that are seen in an episode."""
     seen = Seen()
     for sign in ALL_SIGNS.values():
@@ -50,7 +50,7 @@ def signs_seen(episode: Episode, rows: GroupRows, lag: LagSeen) -> Seen:
     return seen
 
 
-def _see_by_words(sign: Sign, episode: Episode, rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
+def _see_by_words(sign: Sign, episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen, seen: Seen) -> None:
     for row in episode.incidents:
         is_observed = row["evidence"] == Evidence.OBSERVED
         is_it = row["kind"] in sign.kinds or row["probable_root"] in sign.roots
@@ -72,7 +72,7 @@ def _see_by_words(sign: Sign, episode: Episode, rows: GroupRows, lag: LagSeen, s
         seen.add(sign.name)
 
 
-def is_of_nobody(incident: Row, rows: GroupRows) -> bool:
+def is_of_nobody(incident: Row, rows: DiagnosisRows) -> bool:
     """Returns whether an incident is only a log line, and is about a member that the history does not have: the member
     owned nothing and was in no generation. Such a member was still waiting to join, and was removed for another reason
     than its silence."""
@@ -84,7 +84,7 @@ def is_of_nobody(incident: Row, rows: GroupRows) -> bool:
     )
 
 
-def _see_trigger(sign: Sign, episode: Episode, rows: GroupRows, seen: Seen) -> None:
+def _see_trigger(sign: Sign, episode: TroubleEpisode, rows: DiagnosisRows, seen: Seen) -> None:
     turns = episode.within(rows.rebalances, "happened_at")
     began = [row for row in turns if (row["trigger"] or row["inferred_trigger"]) in sign.triggers]
     if not began or 2 * len(began) < len(turns):
@@ -94,13 +94,13 @@ def _see_trigger(sign: Sign, episode: Episode, rows: GroupRows, seen: Seen) -> N
     seen.add(sign.name, min(guesses, default=1.0), is_logged=bool(logged))
 
 
-def _was_there(rows: GroupRows, at: datetime) -> bool:
+def _was_there(rows: DiagnosisRows, at: datetime) -> bool:
     """Returns whether the group was there before an instant: a broker that starts loads partitions, and not groups that
     begin later."""
     return any(row["started_at"] < at for row in rows.generations)
 
 
-def _see_logs(episode: Episode, rows: GroupRows, lag: LagSeen, seen: Seen) -> None:
+def _see_logs(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen, seen: Seen) -> None:
     lines = episode.within(rows.events, "logged_at")
     if lines:
         seen.add(signs.SERVER_LOG_IMPORTED.name)

@@ -16,10 +16,10 @@ from groupledger.transforms.incidents.diagnosis.member_signs import members_at, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from groupledger.transforms.incidents.diagnosis.evidence import GroupRows
+    from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows
 
 
-def turnovers(rows: GroupRows) -> Iterator[TroubleEpisode]:
+def turnovers(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
     """Yields the times in which members changed, and the time in which two applications shared the group."""
     yield from _two_applications(rows)
     for change in changes_of_members(rows):
@@ -34,7 +34,7 @@ def turnovers(rows: GroupRows) -> Iterator[TroubleEpisode]:
         )
 
 
-def _two_applications(rows: GroupRows) -> Iterator[TroubleEpisode]:
+def _two_applications(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
     """Yields the time from the first until the last step after which members had no topic in common."""
     steps = sorted(row[name] for row in rows.members for name in ("joined_at", "left_at") if row[name] is not None)
     apart = [at for at in steps if subscribe_apart(members_at(rows, at))]

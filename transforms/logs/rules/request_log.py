@@ -36,7 +36,7 @@ from groupledger.transforms.logs.rules.request_columns import (
 
 if TYPE_CHECKING:
     from groupledger.schemas.kafka.log4j_line import Frame, LogLine
-    from groupledger.schemas.kafka.log_time import Evidence
+    from groupledger.schemas.kafka.log_time import ZoneEvidence
     from groupledger.transforms.privacy import Privacy
 
 TEXT_FORMAT = "text of a broker before 2.8, whose request log was no JSON yet"
@@ -69,7 +69,7 @@ class Parsed:
 ABOUT_SOMETHING_ELSE = Parsed()
 
 
-def parse_request_line(text: str, time_zone: str, privacy: Privacy, evidence: Evidence = NO_EVIDENCE) -> Parsed:
+def parse_request_line(text: str, time_zone: str, privacy: Privacy, evidence: ZoneEvidence = NO_EVIDENCE) -> Parsed:
     if is_of_another_api(text):
         return ABOUT_SOMETHING_ELSE
     frame = frame_of(text)
@@ -87,7 +87,7 @@ def parse_request_line(text: str, time_zone: str, privacy: Privacy, evidence: Ev
         return Parsed(quarantine_reason=f"no JSON: {str(error)[:REASON_CHARACTERS_MAX]}")
 
 
-def _timed(frame: Frame, time_zone: str, evidence: Evidence) -> LogLine:
+def _timed(frame: Frame, time_zone: str, evidence: ZoneEvidence) -> LogLine:
     line = timed(frame, time_zone, evidence)
     if line is None:
         raise Damage(NO_TIME)

@@ -27,12 +27,12 @@ from groupledger.transforms.logs.rules.rebalance_reasons import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from groupledger.schemas.kafka.log_time import Evidence
+    from groupledger.schemas.kafka.log_time import ZoneEvidence
     from groupledger.transforms.privacy import Privacy
 
     # A number and a text; of a line that was taken out of a container's also how many lines of the file it is, and what
     # gives its instant.
-    NumberedLine = tuple[int, str] | tuple[int, str, int, Evidence]
+    NumberedLine = tuple[int, str] | tuple[int, str, int, ZoneEvidence]
 
 OTHER = "other"
 CUT_OFF = "an entry of a group coordinator without a whole frame of time, level and logger"
@@ -61,7 +61,7 @@ class Entry:
     line_count: int
     text: str
     is_too_long: bool = False
-    evidence: Evidence = NO_EVIDENCE
+    evidence: ZoneEvidence = NO_EVIDENCE
 
 
 def entries(lines: Iterable[NumberedLine], characters_max: int = maxsize) -> Iterator[Entry]:
