@@ -8,7 +8,6 @@ none waits for another at the end; the broker's come first, since they wait more
 from __future__ import annotations
 
 import gc
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +19,7 @@ from lab.warehouses.sessions import OF_FEW_ROWS, forget_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -35,6 +35,15 @@ TOGETHER = (
 ALONE = ("tests/fault/", "tests/transforms/")
 """Folders whose files may run anywhere, and are long enough to begin before all others."""
 
+OF_SPARK: set[Path] = set()
+"""The files with tests that use the session."""
+
+
+def pytest_collection_finish() -> None:
+    """Lets Python's collector pass over what stays until the end: ten thousand tests, and the modules."""
+    gc.collect()
+    gc.freeze()
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks each test that uses the session, directly or through another fixture, as a Spark test, and puts the tests
@@ -42,6 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+            OF_SPARK.add(item.path)
     order = (*TOGETHER, *ALONE)
     items.sort(key=lambda item: next((i for i, each in enumerate(order) if item.nodeid.startswith(each)), len(order)))
 
@@ -100,10 +110,10 @@ def _plain_lines() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def forgotten_tables() -> Iterator[None]:
-    """Lets the session, if there is one, forget the tables of a file of tests when it is over."""
+def forgotten_tables(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lets the session forget the tables of a file of tests that use it when the file is over."""
     yield
-    if "pyspark.sql" not in sys.modules:
+    if request.path not in OF_SPARK:
         return
     from pyspark.sql import SparkSession
 
