@@ -7,7 +7,9 @@ none waits for another at the end; the broker's come first, since they wait more
 
 from __future__ import annotations
 
+import fcntl
 import gc
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,21 +20,23 @@ from groupledger.jobs.process.output import log_plainly
 from lab.warehouses.sessions import OF_FEW_ROWS, forget_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from tests.jobs.simulated_log import Simulated
 
 # A busy machine is slow, and an example that took long is not wrong.
 settings.register_profile("groupledger", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("groupledger")
 
 TOGETHER = (
-    *("tests/broker/", "tests/jobs/derive/", "tests/jobs/warehouse/", "tests/jobs/cli/", "tests/jobs/ingest/"),
-    *("tests/jobs/ask/", "tests/jobs/process/", "tests/jobs/serve/", "tests/jobs/demo/"),
+    *("tests/broker/", "tests/jobs/ask/", "tests/jobs/warehouse/", "tests/jobs/ingest/", "tests/jobs/serve/"),
+    *("tests/jobs/cli/", "tests/jobs/process/", "tests/jobs/demo/"),
 )
 """Folders whose tests run in one process, since they set up once what is costly; the longest first."""
-ALONE = ("tests/fault/", "tests/transforms/")
+ALONE = ("tests/jobs/derive/", "tests/fault/", "tests/transforms/")
 """Folders whose files may run anywhere, and are long enough to begin before all others."""
 
 OF_SPARK: set[Path] = set()
@@ -89,6 +93,38 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("groupledger tests", OF_TESTS, SHORT_LIVED)
     yield session
     session.stop()
+
+
+def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Returns a folder that the first of the run's processes makes; the others wait for it. Nobody writes to it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder, begun = shared / name, tmp_path_factory.mktemp(name) / name
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            make(begun)
+            begun.rename(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def simulated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Simulated:
+    from tests.jobs.simulated_log import read_simulated, simulate
+
+    return read_simulated(spark, made_once(tmp_path_factory, "log", lambda folder: simulate(spark, folder)))
+
+
+@pytest.fixture(scope="session")
+def whole(spark: SparkSession, simulated: Simulated, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a ledger with the history of the whole log, folded at once. A test that writes must copy it."""
+    from tests.jobs.simulated_log import append, run
+
+    def make(warehouse: Path) -> None:
+        append(spark, warehouse, simulated.rows)
+        run(spark, warehouse)
+
+    return made_once(tmp_path_factory, "whole", make)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from shutil import copytree
 from typing import TYPE_CHECKING
 
 import yaml
@@ -16,7 +17,7 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from lab.warehouses.ledgers import open_test_ledger
 from tests.fault.topic import LedgerProcess, newest, wait_until
-from tests.jobs.simulated_log import append, assert_equal_tables, run, simulate
+from tests.jobs.simulated_log import assert_equal_tables, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,14 +28,11 @@ if TYPE_CHECKING:
 LEASE_S = 20
 
 
-def test_a_rebuild_that_is_stopped_and_woken(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_rebuild_that_is_stopped_and_woken(spark: SparkSession, whole: Path, tmp_path: Path) -> None:
     """Goal: `history --rebuild` is stopped after its first table; a second writer finishes the rebuild; the first one
     wakes, makes no commit, says why in one sentence, and exits with 3. No table is of two passes."""
-    simulated = simulate(spark, tmp_path)
-    stopped, undisturbed = tmp_path / "stopped", tmp_path / "undisturbed"
-    for warehouse in (stopped, undisturbed):
-        append(spark, warehouse, simulated.rows)
-        run(spark, warehouse, update_history)
+    stopped = tmp_path / "stopped"
+    copytree(whole, stopped)
     settings = tmp_path / "settings.yaml"
     settings.write_text(yaml.safe_dump({"lease": {"duration_s": LEASE_S}}))
     log = stopped / GENERATIONS.name / "_delta_log"
@@ -55,6 +53,6 @@ def test_a_rebuild_that_is_stopped_and_woken(spark: SparkSession, tmp_path: Path
     assert "Another writer took over this warehouse" in said
     assert "Traceback" not in said
     assert {table: open_table(str(stopped), table).version() for table in TABLES} == versions
-    assert_equal_tables(stopped, undisturbed)
+    assert_equal_tables(stopped, whole)
     with open_test_ledger(spark, stopped) as ledger:
         assert damaged_groups(ledger) == []

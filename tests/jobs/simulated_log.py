@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,7 @@ class Simulated:
         return self.rows.where((at_ms >= begin_minute * 60_000) & (at_ms < end_minute * 60_000))
 
 
-def simulate(spark: SparkSession, directory: Path) -> Simulated:
+def simulate(spark: SparkSession, directory: Path) -> None:
     simulation = prepare(MIX, SEED)
     simulation.run(BEGAN_AT_MS + HOUR_MS)
     outputs = simulation.take(is_last=True)
@@ -83,7 +84,13 @@ def simulate(spark: SparkSession, directory: Path) -> Simulated:
     log = capture_table(outputs.batches)
     pq.write_table(log, directory / "capture.parquet")
     decode(spark.read.parquet(str(directory / "capture.parquet"))).write.parquet(str(directory / "decoded"))
-    return Simulated(spark.read.parquet(str(directory / "decoded")), simulation.recorder.truth, directory / "logs")
+    (directory / "truth").write_bytes(pickle.dumps(simulation.recorder.truth))
+
+
+def read_simulated(spark: SparkSession, directory: Path) -> Simulated:
+    """Returns what `simulate` has written."""
+    truth = pickle.loads((directory / "truth").read_bytes())  # noqa: S301 - our own
+    return Simulated(spark.read.parquet(str(directory / "decoded")), truth, directory / "logs")
 
 
 def write_broker_logs(directory: Path, outputs: Outputs) -> None:

@@ -300,12 +300,13 @@ def test_validate_finds_a_planted_lie(
     spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Goal: nothing is found in a true history; a leader who is no member is, as a row, and on standard output."""
-    with open_test_ledger(spark, whole) as ledger:
+    shutil.copytree(whole, tmp_path / "true")
+    with open_test_ledger(spark, tmp_path / "true") as ledger:
         assert validate(ledger) == []
     one = simulated.rows.where("group_id = 'mix-0000' and record_type = 'group_metadata' and kafka_offset > 1")
     lie = F.regexp_replace("record_json", '"leader": "[^"]*"', '"leader": "nobody"')
-    append(spark, tmp_path, one.withColumn("record_json", lie))
-    with open_test_ledger(spark, tmp_path) as ledger:
+    append(spark, tmp_path / "lie", one.withColumn("record_json", lie))
+    with open_test_ledger(spark, tmp_path / "lie") as ledger:
         findings = validate(ledger)
     assert {(row.group_id, row.finding, row.severity) for row in findings} == {
         ("mix-0000", "leader_is_no_member", "error")
