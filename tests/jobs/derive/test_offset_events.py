@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 RECORDED = Path(__file__).with_name("data") / "offset_removals.jsonl"
+FIRST_DAY = "2026-01-04"
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +91,10 @@ def find_events(spark: SparkSession, warehouse: Path) -> None:
 
 @pytest.fixture(scope="module")
 def reported(spark: SparkSession, recorded: DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a ledger that has read the whole log at once."""
+    """Returns a ledger that has read the whole log, on two days, and found its events at once."""
     warehouse = tmp_path_factory.mktemp("ledger")
-    append(spark, warehouse, recorded)
+    append(spark, warehouse, recorded.where(F.col("kafka_offset") < second_day(recorded)), FIRST_DAY)
+    append(spark, warehouse, recorded.where(F.col("kafka_offset") >= second_day(recorded)))
     find_events(spark, warehouse)
     return warehouse
 
@@ -118,6 +120,11 @@ def cuts(recorded: DataFrame) -> list[int]:
         if row.offset_commit is not None and row.offset_commit.topic == played.DELETED
     ]
     return [ends[0], of_topic[-1], ends[-1]]
+
+
+def second_day(recorded: DataFrame) -> int:
+    """Returns the offset of the first record of the second day."""
+    return cuts(recorded)[0] + 1
 
 
 def test_expiry_is_foretold(spark: SparkSession, recorded: DataFrame, tmp_path: Path) -> None:
@@ -214,20 +221,18 @@ def test_nothing_new_costs_nothing(spark: SparkSession, reported: Path) -> None:
 
 def test_rebuild_behind_retention(spark: SparkSession, recorded: DataFrame, reported: Path, tmp_path: Path) -> None:
     """Goal: an event stays as it was found when the records are gone that it rests on, and so does the offset."""
-    middle = cuts(recorded)[0] + 1
-    append(spark, tmp_path, recorded.where(F.col("kafka_offset") < middle), "2026-01-04")
-    append(spark, tmp_path, recorded.where(F.col("kafka_offset") >= middle), "2026-01-05")
-    find_events(spark, tmp_path)
-    old = DeltaTable.forPath(spark, str(tmp_path / COORDINATOR_RECORDS.name))
-    old.delete(F.col("ingest_date") == F.lit("2026-01-04"))
-    run(spark, tmp_path, rebuild_history)
-    run(spark, tmp_path, update)
+    warehouse = tmp_path / "copy"
+    copytree(reported, warehouse)
+    old = DeltaTable.forPath(spark, str(warehouse / COORDINATOR_RECORDS.name))
+    old.delete(F.col("ingest_date") == F.lit(FIRST_DAY))
+    run(spark, warehouse, rebuild_history)
+    run(spark, warehouse, update)
     columns = [name for name in OFFSET_EVENTS.schema.names if name != "is_carried_over"]
-    found, expected = (table(spark, each, OFFSET_EVENTS) for each in (tmp_path, reported))
+    found, expected = (table(spark, each, OFFSET_EVENTS) for each in (warehouse, reported))
     assert sorted(found.select(columns).collect(), key=str) == sorted(expected.select(columns).collect(), key=str)
-    rests_on_old = F.coalesce("commit_kafka_offset", "kafka_offset") < middle
+    rests_on_old = F.coalesce("commit_kafka_offset", "kafka_offset") < second_day(recorded)
     assert found.where(F.col("is_carried_over") != rests_on_old).isEmpty()
-    assert content(tmp_path, COMMITTED_OFFSETS) == content(reported, COMMITTED_OFFSETS)
+    assert content(warehouse, COMMITTED_OFFSETS) == content(reported, COMMITTED_OFFSETS)
 
 
 def test_thinned_log(spark: SparkSession, recorded: DataFrame, tmp_path: Path) -> None:
