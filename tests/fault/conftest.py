@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.kafka.local_broker import LocalBroker
-from tests.fault.topic import PARTITIONS, fill, make_topic
+from tests.fault.topic import filled_broker, make_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,11 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[LocalBroker]:
-    """A broker with some hundred records in four partitions of `__consumer_offsets`."""
-    properties = {"offsets.topic.num.partitions": str(PARTITIONS), "log.retention.check.interval.ms": "200"}
-    with LocalBroker(tmp_path / "kafka", properties=properties) as started:
-        make_topic(started.bootstrap_servers)
-        fill(started.bootstrap_servers, 400)
+    with filled_broker(tmp_path / "kafka") as started:
         yield started
 
 

@@ -20,16 +20,31 @@ from tests.fault.topic import (
     delete_all_records,
     delete_topic,
     fill,
+    filled_broker,
     ingest,
     make_topic,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from lab.kafka.local_broker import LocalBroker
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """The broker of all tests that do not restart it."""
+    with filled_broker(tmp_path_factory.mktemp("kafka") / "kafka") as started:
+        yield started
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[LocalBroker]:
+    with filled_broker(tmp_path / "kafka") as started:
+        yield started
 
 
 @pytest.fixture
@@ -42,6 +57,47 @@ def refused(spark: SparkSession, warehouse: Path, broker: LocalBroker, sentence:
     with pytest.raises(InputError, match=sentence):
         ingest(spark, warehouse, broker.bootstrap_servers)
     assert positions(warehouse) == before
+
+
+def test_the_topic_is_recreated(spark: SparkSession, warehouse: Path, own_broker: LocalBroker) -> None:
+    """Goal: a topic of the same name with another id is refused, with --recover too, since its offsets start again."""
+    ingest(spark, warehouse, own_broker.bootstrap_servers)
+    delete_topic(own_broker.bootstrap_servers)
+    own_broker.restart()
+    make_topic(own_broker.bootstrap_servers)
+    fill(own_broker.bootstrap_servers, 800)
+    refused(spark, warehouse, own_broker, "The topic is another one")
+    with pytest.raises(InputError, match="The topic is another one"):
+        ingest(spark, warehouse, own_broker.bootstrap_servers, recover=True)
+
+
+def test_the_topic_ends_below_our_position(spark: SparkSession, warehouse: Path, own_broker: LocalBroker) -> None:
+    """Goal: a partition that was cut off gives old offsets to new records: refused, with --recover too. When it has
+    grown beyond our position again, the leader's epochs show it: --recover goes on there, and what was read stays."""
+    ingest(spark, warehouse, own_broker.bootstrap_servers)
+    own_broker.stop()
+    shutil.rmtree(own_broker.data_directory / f"{OFFSETS_TOPIC}-2")
+    own_broker.start()
+    sentence = "Partition 2 of __consumer_offsets ends at offset 0"
+    refused(spark, warehouse, own_broker, sentence)
+    with pytest.raises(InputError, match=sentence):
+        ingest(spark, warehouse, own_broker.bootstrap_servers, recover=True)
+    # It grows again, beyond where we were.
+    before = positions(warehouse)
+    end = max(offset for partition, offset in before if partition == 2) + 1
+    fill(own_broker.bootstrap_servers, (end + 10) * PARTITIONS)
+    refused(spark, warehouse, own_broker, f"Partition 2 of __consumer_offsets was cut off at offset 0.* up to {end}")
+    ingest(spark, warehouse, own_broker.bootstrap_servers, recover=True)
+    found = positions(warehouse)
+    assert {*before} < {*found}
+    assert [row for row in coverage(warehouse) if row[0] == 2 and row[2] > end] == [
+        (2, end, end + 10, "compacted"),
+        (2, end + 10, end + 10, "complete"),
+    ]
+    assert ingest(spark, warehouse, own_broker.bootstrap_servers).rows == 0
+
+
+# With one broker for all, in this order: its log comes to begin later, it gets one more partition, and is away at last.
 
 
 def test_the_checkpoint_is_deleted(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
@@ -86,35 +142,6 @@ def test_the_table_is_deleted(spark: SparkSession, warehouse: Path, broker: Loca
     assert coverage(warehouse) == known
 
 
-def test_the_topic_is_recreated(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
-    """Goal: a topic of the same name with another id is refused, with --recover too, since its offsets start again."""
-    ingest(spark, warehouse, broker.bootstrap_servers)
-    delete_topic(broker.bootstrap_servers)
-    broker.restart()
-    make_topic(broker.bootstrap_servers)
-    fill(broker.bootstrap_servers, 800)
-    refused(spark, warehouse, broker, "The topic is another one")
-    with pytest.raises(InputError, match="The topic is another one"):
-        ingest(spark, warehouse, broker.bootstrap_servers, recover=True)
-
-
-def test_partitions_are_added(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
-    """Goal: another partition count sends groups to other partitions, so that a group's order is lost: refused."""
-    ingest(spark, warehouse, broker.bootstrap_servers)
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_partitions([NewPartitions(OFFSETS_TOPIC, PARTITIONS + 1)])[OFFSETS_TOPIC].result()
-    refused(spark, warehouse, broker, "The partition count is another one")
-
-
-def test_records_are_deleted_below_our_position(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
-    """Goal: what we have read may go; nothing is refused and nothing changes."""
-    ingest(spark, warehouse, broker.bootstrap_servers)
-    before = positions(warehouse)
-    delete_all_records(broker.bootstrap_servers)
-    assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 0
-    assert positions(warehouse) == before
-
-
 def test_records_are_deleted_above_our_position(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
     """Goal: records that went before they were read are refused; with --recover the rest comes and the hole shows."""
     ingest(spark, warehouse, broker.bootstrap_servers)
@@ -137,30 +164,13 @@ def test_records_are_deleted_above_our_position(spark: SparkSession, warehouse: 
     ]
 
 
-def test_the_topic_ends_below_our_position(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
-    """Goal: a partition that was cut off gives old offsets to new records: refused, with --recover too. When it has
-    grown beyond our position again, the leader's epochs show it: --recover goes on there, and what was read stays."""
+def test_records_are_deleted_below_our_position(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
+    """Goal: what we have read may go; nothing is refused and nothing changes."""
     ingest(spark, warehouse, broker.bootstrap_servers)
-    broker.stop()
-    shutil.rmtree(broker.data_directory / f"{OFFSETS_TOPIC}-2")
-    broker.start()
-    sentence = "Partition 2 of __consumer_offsets ends at offset 0"
-    refused(spark, warehouse, broker, sentence)
-    with pytest.raises(InputError, match=sentence):
-        ingest(spark, warehouse, broker.bootstrap_servers, recover=True)
-    # It grows again, beyond where we were.
     before = positions(warehouse)
-    end = max(offset for partition, offset in before if partition == 2) + 1
-    fill(broker.bootstrap_servers, (end + 10) * PARTITIONS)
-    refused(spark, warehouse, broker, f"Partition 2 of __consumer_offsets was cut off at offset 0.* up to {end}")
-    ingest(spark, warehouse, broker.bootstrap_servers, recover=True)
-    found = positions(warehouse)
-    assert {*before} < {*found}
-    assert [row for row in coverage(warehouse) if row[0] == 2 and row[2] > end] == [
-        (2, end, end + 10, "compacted"),
-        (2, end + 10, end + 10, "complete"),
-    ]
+    delete_all_records(broker.bootstrap_servers)
     assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 0
+    assert positions(warehouse) == before
 
 
 def test_open_and_aborted_transactions(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
@@ -177,6 +187,14 @@ def test_open_and_aborted_transactions(spark: SparkSession, warehouse: Path, bro
     assert ingest(spark, warehouse, broker.bootstrap_servers).rows == 3
     found = positions(warehouse)
     assert len(found) == len(set(found)) == before + 9
+
+
+def test_partitions_are_added(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
+    """Goal: another partition count sends groups to other partitions, so that a group's order is lost: refused."""
+    ingest(spark, warehouse, broker.bootstrap_servers)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_partitions([NewPartitions(OFFSETS_TOPIC, PARTITIONS + 1)])[OFFSETS_TOPIC].result()
+    refused(spark, warehouse, broker, "The partition count is another one")
 
 
 def test_no_broker_and_no_topic(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -19,11 +20,12 @@ from groupledger.jobs.process.session import SHORT_LIVED
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.kafka.cleaned_topic import set_topic
+from lab.kafka.local_broker import LocalBroker
 from lab.warehouses.ledgers import open_test_ledger
 from lab.warehouses.rows import offset_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -33,6 +35,21 @@ if TYPE_CHECKING:
 
 PARTITIONS = 4
 TIMEOUT_S = 600
+
+
+@contextmanager
+def filled_broker(folder: Path) -> Iterator[LocalBroker]:
+    """A broker with some hundred records in four partitions of `__consumer_offsets`. Its retention begins at once, and
+    not half a minute after its start."""
+    properties = {
+        "offsets.topic.num.partitions": str(PARTITIONS),
+        "log.initial.task.delay.ms": "200",
+        "log.retention.check.interval.ms": "200",
+    }
+    with LocalBroker(folder, properties=properties) as started:
+        make_topic(started.bootstrap_servers)
+        fill(started.bootstrap_servers, 400)
+        yield started
 
 
 def make_topic(bootstrap_servers: str, **security: str) -> None:
