@@ -66,6 +66,7 @@ NEED_TABLES = {"read-for-minutes", *kinds.OF_DELETERS, *damage.FAULTS}
 AT_REST = ("deleter-sleeps", "deleter-is-killed", "deleter-fails")
 # Faults that are compared with a reading of their own, and not with one of the passes over the log.
 OWN_READING = live.FAULTS.keys() | log_imports.FAULTS.keys()
+KILLS = {"kill-at-a-moment", "kill-at-a-call"}
 # Faults that writers which are killed, stopped or refused must always survive.
 STRICT = (
     *("kill-at-a-moment", "kill-at-a-call", "sleep-and-be-overtaken", "sleep-past-the-lease", "two-writers", "crowd"),
@@ -131,9 +132,11 @@ def first_sentence(fault: Callable[[Trial], None]) -> str:
 
 def campaign(options: argparse.Namespace, directory: Path) -> Iterator[Result]:
     shim = build_shim(directory)
-    with closing(WarmProcess()) as warm, closing(WarmProcess()) as victim:
+    with closing(WarmProcess()) as victim, closing(WarmProcess()) as other:
         # One path for all trials: Spark's checkpoints name the files that they have read, and a cold process needs six
-        # times the processor time of a warm one, so that both outlive the seeds.
+        # times the processor time of a warm one, so that both outlive the seeds. What is killed has a process of its
+        # own, so that where nothing else happens one warm process does for the undisturbed passes and the repairs.
+        warm = victim if KILLS.issuperset(options.only) else other
         launcher = Launcher(directory / "trial", shim, warm, victim)
         for seed in range(options.first_seed, options.first_seed + options.seeds):
             yield from faults_of(seed, directory / f"seed-{seed}", launcher, options)

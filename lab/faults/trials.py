@@ -174,14 +174,16 @@ def bring(folder: Path, inputs: Path) -> None:
 
 def make_stage(name: str, launcher: Launcher, before: Path | None, inputs: Path, after: Path, cluster: str) -> Stage:
     """Returns a stage: runs an undisturbed pass over `inputs` in the warm process with the shim, copies the resulting
-    warehouse to `after`, and then counts the calls of the other commands that faults disturb."""
+    warehouse to `after`. Then counts the calls of the other commands that faults disturb, if the stage begins with
+    tables: else no other command is disturbed (`Trial.victim`)."""
     folder = launcher.folder
     lay_out(folder, before, inputs, cluster)
     began = time.monotonic()
     counts = {READ[0]: counted(launcher, READ[0], *inputs_of(folder))}
     seconds = (time.monotonic() - began) / WARM
     shutil.copytree(folder / "warehouse", after)
-    counts |= {command: counted(launcher, command) for command in sorted({*VICTIMS} - counts.keys())}
+    others = sorted({*VICTIMS} - counts.keys()) if before is not None else ()
+    counts |= {command: counted(launcher, command) for command in others}
     state_before = before or after.with_name(f"{after.name}-empty")
     state_before.mkdir(exist_ok=True)
     return Stage(
