@@ -10,9 +10,11 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from deltalake import DeltaTable
 
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
+from groupledger.jobs.derive import pipeline
 from groupledger.jobs.derive.pipeline import derive
 from groupledger.jobs.ingest.import_samples import import_samples
 from groupledger.jobs.ingest.ingest_capture import ingest_capture
@@ -24,7 +26,6 @@ from lab.faults.growing_log import HOUR_MS, make_pieces
 from lab.faults.trials import KEPT
 from lab.warehouses.ledgers import open_test_ledger
 from lab.warehouses.sessions import forget_tables
-from tests.fault.topic import LedgerProcess
 from tests.jobs.notify.receiving import receiving
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def test_a_night(tmp_path: Path, spark: SparkSession) -> None:
             shutil.rmtree(inputs, ignore_errors=True)
             shutil.copytree(piece, inputs)
             if number == KILLED:
-                kill_in_the_middle(warehouse, inputs, conf)
+                kill_in_the_middle(spark, warehouse, inputs, conf)
             look(spark, warehouse, inputs, conf, BEGAN_AT_MS + HOUR_MS * number // PIECES)
     reported = defaultdict(list)
     for body in web.bodies:
@@ -83,10 +84,18 @@ def look(spark: SparkSession, warehouse: Path, inputs: Path, conf: Path, now_ms:
         Notifier(ledger).look(now_ms)
 
 
-def kill_in_the_middle(warehouse: Path, inputs: Path, conf: Path) -> None:
-    """Kills a pass, with its JVM, as soon as its history is written, and its lag and incidents are not."""
-    arguments = ("--capture", str(inputs / "capture"), "--samples", str(inputs), "--conf", str(conf))
-    with LedgerProcess("pipeline", warehouse, *arguments) as killed:
-        assert killed.process.stderr is not None
-        assert any("history: " in line for line in killed.process.stderr)
-        killed.kill(with_java=True)
+class KilledError(Exception):
+    """Stands for a SIGKILL: nothing after it happens, and what is written stays written."""
+
+
+def kill(*_arguments: object) -> None:
+    raise KilledError
+
+
+def kill_in_the_middle(spark: SparkSession, warehouse: Path, inputs: Path, conf: Path) -> None:
+    """Ends a pass when its history is written, and its lag and incidents are not. Kills by the system, at any call of a
+    pass, are in test_campaign."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "update_lag", kill)
+        with pytest.raises(KilledError):
+            look(spark, warehouse, inputs, conf, 0)
