@@ -291,6 +291,18 @@ class StatsWindow:
     DAY = "day"
 
 
+class FailoverOutcome:
+    """Says what a group would do in a partition if it moved to a mirrored cluster."""
+
+    EXACT = "exact"
+    REPEATS = "repeats"
+    SKIPS = "skips"
+    MAY_REPEAT = "may_repeat"
+    NEAR = "near"
+    NO_COMMIT = "no_commit"
+    UNKNOWN = "unknown"
+
+
 # Lag
 
 

@@ -475,6 +475,31 @@ class CommittedOffset(Row):
     """The offset of the commit's record in its partition of `__consumer_offsets`."""
 
 
+class FailoverPartition(Row):
+    """What a group would do in a partition if it moved to a mirrored cluster. The counts are null where nothing is
+    known."""
+
+    topic: Untrusted
+    partition: int
+    target_topic: Untrusted | None
+    """The topic that MirrorMaker copies to; null if nothing shows it."""
+    outcome: str
+    """exact, repeats, skips, may_repeat, near (it may repeat or skip), no_commit or unknown."""
+    source_offset: Long | None
+    """The committed offset in the source."""
+    target_offset: Long | None
+    """The committed offset in the target, where the group would begin."""
+    place_lowest: Long | None
+    """The lowest offset in the target at which the copy of the next record can be."""
+    place_highest: Long | None
+    repeated_min: Long | None
+    repeated_max: Long | None
+    skipped_min: Long | None
+    skipped_max: Long | None
+    reason: Untrusted | None
+    """Why it is not known; null if it is."""
+
+
 class ActPartition(Row):
     topic: Untrusted
     partition: int

@@ -21,6 +21,7 @@ from groupledger.jobs.cli.capacity import capacity
 from groupledger.jobs.cli.coordinator import coordinator
 from groupledger.jobs.cli.deploys import deploy, deploys
 from groupledger.jobs.cli.diff import diff
+from groupledger.jobs.cli.failover import failover
 from groupledger.jobs.cli.forecast import forecast
 from groupledger.jobs.cli.forget import forget
 from groupledger.jobs.cli.groups import groups
@@ -170,7 +171,7 @@ def pipeline(
     samples_directory: str | None,
     recover: bool,
 ) -> bool:
-    """Run every step once: ingest, then history, lag, offset events, incidents and share partitions."""
+    """Run every step once: ingest, then history, lag, offset events, incidents, share partitions and offset syncs."""
     check_source(bootstrap_servers, capture_directory)
     if samples_directory is not None and capture_directory is None:
         raise click.UsageError("A cluster is sampled by itself: --samples goes with --capture.")
@@ -178,6 +179,7 @@ def pipeline(
     from groupledger.jobs.derive.share_partitions import update_share_partitions
     from groupledger.jobs.gate.troubles import listen_to_kafka
     from groupledger.jobs.ingest.import_samples import import_samples
+    from groupledger.jobs.ingest.offset_syncs import read_offset_syncs
     from groupledger.jobs.ingest.samples import sample
     from groupledger.jobs.process.log_lines import log_lines
 
@@ -198,6 +200,7 @@ def pipeline(
         # Last, so that no message waits while share groups can't be read.
         if bootstrap_servers is not None and not stop.is_set():
             update_share_partitions(ledger, bootstrap_servers)
+            read_offset_syncs(ledger, bootstrap_servers)
         has_findings = not stop.is_set() and job.settings.quality.after_pipeline and check_quality(ledger)
         return has_findings or bool(ledger.judged_nobody)
 
@@ -389,6 +392,7 @@ for command in (
     audit,
     deploys,
     deploy,
+    failover,
     forecast,
     maintain,
     forget,

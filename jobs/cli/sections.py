@@ -33,6 +33,7 @@ SECTIONS = {
         "audit": "Who reset or removed committed offsets, and how to undo it",
         "deploys": "The deployments of groups, and the cost of each",
         "deploy": "What one deployment cost, beside those before it",
+        "failover": "What a failover to a mirrored cluster would repeat or skip",
         "readers": "The groups that read a topic",
         "committers": "The groups that commit most",
         "share": "Progress of a share group",

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from groupledger.jobs.cli.options import CLUSTER, CONF, WAREHOUSE_IF_ANY, Job
+from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.output import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from groupledger.jobs.process.settings import OidcSettings
+    from groupledger.jobs.serve.oidc import Oidc
 
 
 def on_a_warehouse(command: Callable[..., object]) -> Callable[..., object]:
@@ -72,7 +76,8 @@ def serve(
 ) -> None:
     """Serve pages about every group at any instant, their JSON and Burrow's API. Read only.
 
-    Anybody who reaches the address can read everything, unless --auth-file or --auth-header is given.
+    Anybody who reaches the address can read everything, unless --auth-file or --auth-header is given, or the settings
+    have `serve.oidc`.
     """
     if bool(auth_header) != bool(trusted_proxies):
         raise click.UsageError("--auth-header goes with --trusted-proxy.")
@@ -83,9 +88,24 @@ def serve(
     from groupledger.jobs.serve.server import serve as run
 
     log_lines(job.settings.logging)
+    oidc = login_of(job.settings.serve.oidc)
+    if oidc is not None and (auth_file is not None or auth_header):
+        raise click.UsageError("The settings have serve.oidc: leave out --auth-file and --auth-header.")
     passwords = None if auth_file is None else Passwords(auth_file)
     proxy = None if not auth_header else proxy_of(auth_header, trusted_proxies)
-    run(Warehouse(job.warehouse, job.settings), listen, hosts, say, passwords=passwords, proxy=proxy, with_mcp=with_mcp)
+    warehouse = Warehouse(job.warehouse, job.settings)
+    run(warehouse, listen, hosts, say, passwords=passwords, proxy=proxy, oidc=oidc, with_mcp=with_mcp)
+
+
+def login_of(settings: OidcSettings | None) -> Oidc | None:
+    """Returns the login by OpenID Connect, if the settings have one. Raises InputError if its extra is missing."""
+    if settings is None:
+        return None
+    try:
+        from groupledger.jobs.serve.oidc import oidc_of
+    except ModuleNotFoundError as error:
+        raise InputError("serve.oidc needs the extra: install it with `pip install 'groupledger[oidc]'`.") from error
+    return oidc_of(settings)
 
 
 @click.command()

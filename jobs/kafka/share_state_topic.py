@@ -47,7 +47,7 @@ class StateTopic:
 
 
 class StateRecord(NamedTuple):
-    """A record of `__share_group_state`, not decoded."""
+    """A record of `__share_group_state` or of another small topic, not decoded."""
 
     partition: int
     offset: int
@@ -83,13 +83,16 @@ def describe_state_topic(brokers: Brokers, settings: SamplingSettings) -> StateT
 
 
 def state_records(
-    bootstrap_servers: str, settings: Settings, begins: Mapping[int, int], ends: Mapping[int, int]
+    bootstrap_servers: str,
+    settings: Settings,
+    begins: Mapping[int, int],
+    ends: Mapping[int, int],
+    topic: str = SHARE_STATE_TOPIC,
 ) -> Iterator[list[StateRecord]]:
     """Yields the records from `begins` up to `ends`, both offsets by partition, in consecutive lists. Raises KafkaError
-    if no records come, and OffsetOutOfRangeError if records that were to be read are gone."""
-    unread = {
-        TopicPartition(SHARE_STATE_TOPIC, partition): end for partition, end in ends.items() if begins[partition] < end
-    }
+    if no records come, and OffsetOutOfRangeError if records that were to be read are gone. `topic` may be another small
+    topic."""
+    unread = {TopicPartition(topic, partition): end for partition, end in ends.items() if begins[partition] < end}
     if unread:
         with closing(_consumer(bootstrap_servers, settings)) as consumer:
             consumer.assign(list(unread))

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.monitor.http import serve
 from groupledger.jobs.monitor.lag_screen import LagScreen
 from groupledger.jobs.monitor.monitor import Common, watch_cluster
+from groupledger.jobs.monitor.otlp import OtlpPush
 from groupledger.jobs.process.errors import JobError
 from groupledger.jobs.process.output import say
 from groupledger.jobs.process.session import beside_each_other, spark_session
@@ -70,6 +71,11 @@ def run_monitor(
         port = stack.enter_context(serve(address, port, common.exposition.answer, troubles))
         say(f"metrics at http://{address}:{port}/metrics, health at /livez and /readyz")
         workers = [Worker(watch.name, watch.run) for watch in watches]
+        otlp = clusters[0].settings.metrics.otlp
+        if otlp is not None:
+            key = None if otlp.key is None else otlp.key.resolve().get_secret_value()
+            push = OtlpPush(otlp.url, key, common.exposition.families, partial(say, level=logging.WARNING))
+            workers.append(Worker("otlp", partial(push.follow, stop, interval_s)))
         for worker in workers:
             worker.start()
         try:

@@ -42,6 +42,7 @@ class Published:
     once, here; the others are encoded in each call of `encoded`."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
+        self.metrics = metrics
         self._written = "".join(each.written() for each in metrics if isinstance(each, ManyGauges)).encode()
         self._registry = CollectorRegistry()
         self._registry.register(RoundMetrics([each for each in metrics if not isinstance(each, ManyGauges)]))
@@ -90,3 +91,9 @@ class Exposition:
             bodies = self._bodies.setdefault(content_type, {})
             bodies |= {name: of.encoded(encoder) for name, of in self._published.items() if name not in bodies}
             return content_type, joined([*bodies.values()])
+
+    def families(self) -> list[Metric]:
+        """Returns the metrics of all clusters' last rounds."""
+        with self._lock:
+            published = [*self._published.values()]
+        return [metric for each in published for metric in each.metrics]

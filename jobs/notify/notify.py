@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupledger.jobs.notify.by_apprise import check_apprise, send_by_apprise
 from groupledger.jobs.notify.diagnosed import Diagnoser
 from groupledger.jobs.notify.episodes import (
     IncidentEpisode,
@@ -59,6 +60,7 @@ COLUMNS = (
     *("last_seen_at", "is_open", "partitions"),
 )
 LOOK_EVERY_S = 15
+APPRISE = "apprise"
 REMEDY = "move it out of the warehouse: recent incidents are then sent again"
 
 
@@ -73,15 +75,21 @@ class Receiver:
 
     def send(self, message: Message, context: MessageContext, timeout_s: int) -> None:
         """Sends a message. Raises OutsideError if the receiver did not accept it."""
+        try:
+            self._send(message, context, timeout_s)
+        except OutsideError as error:
+            raise OutsideError(f"The receiver {self.name} of notify.receivers was not reached: {error}.") from error
+
+    def _send(self, message: Message, context: MessageContext, timeout_s: int) -> None:
+        if self.settings.kind == APPRISE:
+            send_by_apprise(self.key or "", message, context, timeout_s)
+            return
         body = BODIES[self.settings.kind](message, context)
         if body is None:
             return
         headers = {"Content-Type": "application/json", **body.headers}
-        try:
-            # Its status says that it has the message, however long it takes for the rest.
-            post(self.url.rstrip("/") + body.path, body.text, headers, timeout_s, answer_bytes_max=0)
-        except OutsideError as error:
-            raise OutsideError(f"The receiver {self.name} of notify.receivers was not reached: {error}.") from error
+        # Its status says that it has the message, however long it takes for the rest.
+        post(self.url.rstrip("/") + body.path, body.text, headers, timeout_s, answer_bytes_max=0)
 
 
 def receivers_of(settings: NotifySettings) -> list[Receiver]:
@@ -97,6 +105,8 @@ def _receiver(name: str, settings: ReceiverSettings) -> Receiver:
         except ValueError as error:
             raise InputError(f"The settings are wrong: notify.receivers.{name}.url: {error}.") from error
     key = None if settings.key is None else settings.key.resolve().get_secret_value()
+    if settings.kind == APPRISE:
+        check_apprise(key or "")
     return Receiver(name, settings, url, key)
 
 

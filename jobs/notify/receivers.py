@@ -4,6 +4,9 @@
     slack          an incoming webhook (also Mattermost and whatever takes Slack's `text`)
     pagerduty      Events API v2: `trigger` and `resolve`, with the episode as `dedup_key`
     alertmanager   its API v2; it forgets an alert that is not repeated
+    otlp           an event of OpenTelemetry: a log record with a name, by OTLP's JSON
+
+`jobs.notify.by_apprise` sends to the kind `apprise`.
 
 Names come from clients. In texts they are escaped (`escaped`), and an address in a name is broken with brackets, so
 that a receiver does not make a link of it. Slack's and Mattermost's texts have markup, which a name could contain, so
@@ -19,9 +22,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from groupledger.jobs.ask.verdict import what_follows
+from groupledger.jobs.process.otlp import attributes, nanoseconds, resource, scope
 from groupledger.jobs.process.path_names import part
 from groupledger.jobs.process.terminal import escaped
 from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.words import Severity
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
 SUMMARY_CHARACTERS_MAX = 1_024  # PagerDuty refuses more
 ALERTMANAGER_PATH = "/api/v2/alerts"
+OTLP_LOGS_PATH = "/v1/logs"
 # The signs without which chats and pagers make no link of an address.
 LINK = re.compile(r"(?i):(?=//)|(?<=\bwww)\.|(?<=\bmailto):")
 FENCE = "```"
@@ -197,11 +203,46 @@ def _alertmanager(message: Message, context: MessageContext) -> Body | None:
     return Body([alert], ALERTMANAGER_PATH, _authorized(context))
 
 
+SEVERITY_NUMBERS = {Severity.INFO: 9, Severity.WARNING: 13, Severity.ERROR: 17}
+
+
+def _otlp(message: Message, context: MessageContext) -> Body:
+    episode = message.episode
+    severity = Severity.INFO if episode is None or message.event == "resolved" else episode.severity
+    named = {
+        "groupledger.event": "resolved" if message.event == "resolved" else "fired",
+        "groupledger.cluster": context.cluster,
+        "groupledger.episode_id": message.episode_id,
+    }
+    if episode is not None:
+        further = {
+            "messaging.consumer.group.name": episode.group_id,
+            "groupledger.team": episode.team,
+            "groupledger.kinds": ",".join(episode.kinds),
+            "groupledger.cause": episode.cause,
+            "url.full": page_of(episode, context),
+        }
+        named |= {name: value for name, value in further.items() if value is not None}
+    record: dict[str, Any] = {
+        "severityNumber": SEVERITY_NUMBERS[severity],
+        "severityText": severity.upper(),
+        "eventName": "groupledger.incident",
+        "body": {"stringValue": text_of(message, context)},
+        "attributes": attributes(named),
+    }
+    if episode is not None:
+        at_ms = episode.last_seen_ms if message.event == "resolved" else episode.first_seen_ms
+        record["timeUnixNano"] = nanoseconds(at_ms)
+    logs = {"resource": resource(), "scopeLogs": [{"scope": scope(), "logRecords": [record]}]}
+    return Body({"resourceLogs": [logs]}, OTLP_LOGS_PATH, _authorized(context))
+
+
 BODIES: dict[str, Callable[[Message, MessageContext], Body | None]] = {
     "json": _json,
     "slack": _slack,
     "pagerduty": _pagerduty,
     "alertmanager": _alertmanager,
+    "otlp": _otlp,
 }
 """The function for each kind of receiver. It returns None if there is nothing to send."""
 FORGETS = ("alertmanager",)

@@ -191,7 +191,21 @@ class MonitorSettings(Section):
     lag_age_max_s: Annotated[int, Field(ge=1)]
 
 
+class OidcSettings(Section):
+    """The login of `serve` by OpenID Connect; a comment in `conf/groupledger.yaml` explains each field."""
+
+    issuer: Url
+    client_id: Annotated[str, Field(min_length=1)]
+    client_secret: Secret
+    callback: Url
+    scopes: str = "openid profile"
+    claim: str = "groups"
+    roles: dict[str, Literal["all"] | list[Name]]
+    session_h: Annotated[int, Field(ge=1, le=168)] = 8
+
+
 class ServeSettings(Section):
+    oidc: OidcSettings | None
     connections_max: Annotated[int, Field(ge=8, le=100_000)]
     head_timeout_s: Annotated[int, Field(ge=1, le=600)]
     answer_timeout_s: Annotated[int, Field(ge=1, le=3_600)]
@@ -283,7 +297,15 @@ def checked_pattern(pattern: str) -> str:
 NamePattern = Annotated[str, AfterValidator(checked_pattern)]
 
 
+class OtlpSettings(Section):
+    """A receiver of metrics by OTLP; a comment in `conf/groupledger.yaml` explains each field."""
+
+    url: Url
+    key: Secret | None = None
+
+
 class MetricsSettings(Section):
+    otlp: OtlpSettings | None
     per_partition: bool
     member_labels: Literal["none", "client"]
     groups_max: Annotated[int, Field(ge=1)]
@@ -340,7 +362,7 @@ IncidentKindName = Annotated[str, AfterValidator(checked_kind)]
 class ReceiverSettings(Section):
     """A receiver of messages, and which incidents it gets; a comment in `conf/groupledger.yaml` explains each field."""
 
-    kind: Literal["json", "slack", "pagerduty", "alertmanager"]
+    kind: Literal["json", "slack", "pagerduty", "alertmanager", "otlp", "apprise"]
     url: Url | Secret | None = None
     key: Secret | None = None
     severity: Literal["info", "warning", "error"] = "error"
@@ -350,11 +372,15 @@ class ReceiverSettings(Section):
 
     @model_validator(mode="after")
     def is_whole(self) -> ReceiverSettings:
-        if self.url is None and self.kind != "pagerduty":
+        if self.url is None and self.kind not in {"pagerduty", "apprise"}:
             msg = f"{self.kind} needs a url"
             raise ValueError(msg)
-        if self.key is None and self.kind == "pagerduty":
-            msg = "pagerduty needs the key of an integration: {env: NAME} or {file: PATH}"
+        if self.url is not None and self.kind == "apprise":
+            msg = "apprise takes its URL, which has secrets in it, as key: {env: NAME} or {file: PATH}"
+            raise ValueError(msg)
+        if self.key is None and self.kind in {"pagerduty", "apprise"}:
+            what = "the key of an integration" if self.kind == "pagerduty" else "its URL as key"
+            msg = f"{self.kind} needs {what}: {{env: NAME}} or {{file: PATH}}"
             raise ValueError(msg)
         return self
 
@@ -434,6 +460,11 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def teams_are_known(self) -> Settings:
+        roles = {} if self.serve.oidc is None else self.serve.oidc.roles
+        for name, teams in roles.items():
+            if teams != "all" and not set(teams) <= set(self.teams):
+                msg = f"serve.oidc.roles.{name} has a name that is no team of the section teams"
+                raise ValueError(msg)
         for name, objective in self.objectives.items():
             if objective.team is not None and objective.team not in self.teams:
                 msg = f"objectives.{name}.team is no team of the section teams"

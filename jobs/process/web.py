@@ -1,4 +1,4 @@
-"""Sends a POST to an address of the settings, without following redirects, and describes failures without secrets.
+"""Sends a request to an address of the settings, without following redirects, and describes failures without secrets.
 
 Python's time limit applies to each step of an exchange, so a server that sends a byte now and then never exceeds it.
 Here an exchange has a thread of its own, and one deadline for everything: looking up the name, connecting, TLS,
@@ -30,6 +30,15 @@ def post(
     there is no answer within `timeout_s`, or one with an error status, raises an OutsideError whose text is only the
     end of a sentence, such as "it did not answer in time"."""
     request = Request(url, body, {"User-Agent": "groupledger", **headers}, method="POST")  # noqa: S310 - http(s)
+    return _exchanged(request, timeout_s, answer_bytes_max)
+
+
+def get(url: str, timeout_s: float) -> bytes:
+    """Returns the body of the answer to a GET, cut at ANSWER_BYTES_MAX; otherwise as `post`."""
+    return _exchanged(Request(url, headers={"User-Agent": "groupledger"}), timeout_s, ANSWER_BYTES_MAX)  # noqa: S310
+
+
+def _exchanged(request: Request, timeout_s: float, answer_bytes_max: int) -> bytes:
     exchange = _Exchange(request, timeout_s, answer_bytes_max)
     exchange.start()
     exchange.join(timeout_s)

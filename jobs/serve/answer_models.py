@@ -166,6 +166,14 @@ class DeployThen(Answer):
     """Why the replacement of members at the instant is not a deployment; null if there was no such replacement."""
 
 
+class Failover(Answer):
+    at: datetime
+    """The instant of the commits, which both ledgers know."""
+    target: str
+    sentence: Untrusted
+    partitions: list[rows.FailoverPartition]
+
+
 class Objectives(Answer):
     counted_until: datetime | None
     """The instant up to which minutes are counted; null if the settings have no objectives."""

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from groupledger.jobs.process.errors import InputError, JobError, UnknownNameError
-from groupledger.jobs.serve import api, audit_pages, burrow, deploy_pages, docs_page, events, pages
+from groupledger.jobs.serve import api, audit_pages, burrow, deploy_pages, docs_page, events, failover_pages, pages
 from groupledger.jobs.serve.answers import Warehouse, problem_answer
 from groupledger.jobs.serve.described import DESCRIPTION, OPENAPI, TAGS, Questions
 from groupledger.jobs.serve.entrance import Entrance
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from groupledger.jobs.serve.entrance import Proxy
+    from groupledger.jobs.serve.oidc import Oidc
     from groupledger.jobs.serve.passwords import Passwords
 
 MCP = "/mcp"
@@ -45,14 +46,19 @@ def make_app(
     passwords: Passwords | None = None,
     proxy: Proxy | None = None,
     *,
+    oidc: Oidc | None = None,
     with_mcp: bool = False,
 ) -> ASGIApp:
     """Returns the application. `hosts` are the host names that it accepts; an empty collection means any. Without
-    passwords and proxy it does not authenticate users. With `with_mcp` it also serves the Model Context Protocol at the
-    path MCP."""
+    passwords, proxy and OpenID Connect it does not authenticate users. With `with_mcp` it also serves the Model Context
+    Protocol at the path MCP."""
     asked = questions(warehouse, proxy)
     slots = Slots(over_http(asked, MCP) if with_mcp else asked, Places(ANSWERED_AT_ONCE, OF_ONE_ADDRESS, proxy))
-    entrance = slots if passwords is None and proxy is None else Entrance(slots, passwords, proxy)
+    entrance: ASGIApp = slots if passwords is None and proxy is None else Entrance(slots, passwords, proxy)
+    if oidc is not None:
+        from groupledger.jobs.serve.logins import Logins  # of an extra
+
+        entrance = Logins(slots, oidc, warehouse)
     return Guards(entrance, hosts, {"/livez": lives, "/readyz": Readiness(warehouse)}, [MCP] if with_mcp else [])
 
 
@@ -78,6 +84,7 @@ def questions(warehouse: Warehouse, proxy: Proxy | None = None) -> FastAPI:
     app.include_router(api.routes(warehouse))
     app.include_router(audit_pages.api_routes(warehouse))
     app.include_router(deploy_pages.api_routes(warehouse))
+    app.include_router(failover_pages.api_routes(warehouse))
     app.include_router(events.routes(warehouse, proxy))
     app.include_router(burrow.routes(warehouse))
     app.include_router(docs_page.routes(app))

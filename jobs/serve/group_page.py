@@ -81,6 +81,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
                 to_place=partial(place_path, tables.cluster),
                 to_instant=lambda at: link("", at=iso(at), until=iso(within.until), window=text),
                 to_episode=lambda at: link("", at=iso(at), window=text),
+                is_mirrored=tables.exists("offset_syncs"),
                 searched_until=sources_known(tables)[Source.INCIDENTS],
                 is_well=values["standing"] is None or severity_of(values["standing"].status) is None,
                 **judged(warehouse, tables, rows, within),

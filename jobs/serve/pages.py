@@ -14,6 +14,7 @@ from groupledger.jobs.process.path_names import part
 from groupledger.jobs.serve import (
     audit_pages,
     deploy_pages,
+    failover_pages,
     group_page,
     incident_pages,
     objective_routes,
@@ -58,6 +59,7 @@ def routes(warehouse: Warehouse) -> APIRouter:
         question_pages,
         audit_pages,
         deploy_pages,
+        failover_pages,
         what_if_page,
     ):
         pages.include_router(each.routes(warehouse, environment))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.settings import ServeSettings
     from groupledger.jobs.serve.answers import Warehouse
     from groupledger.jobs.serve.entrance import Proxy
+    from groupledger.jobs.serve.oidc import Oidc
     from groupledger.jobs.serve.passwords import Passwords
 
 STOP_WITHIN_S = 5
@@ -30,7 +31,7 @@ POLL_S = 0.2
 PORT_MAX = 65_535
 
 
-def serve(
+def serve(  # noqa: PLR0913 - one for each way to log in
     warehouse: Warehouse,
     listen: str,
     hosts: Collection[str],
@@ -38,18 +39,19 @@ def serve(
     *,
     passwords: Passwords | None = None,
     proxy: Proxy | None = None,
+    oidc: Oidc | None = None,
     with_mcp: bool = False,
 ) -> None:
     """Serves at `listen`, which is `HOST:PORT`, until a signal stops it. It accepts requests whose Host header names
     that host, a loopback name, or one of `hosts`. `say` gets the messages for the operator. Raises InputError for an
     invalid address, OutsideError if it can't be listened at."""
     host, port = address(listen)
-    if passwords is None and proxy is None and not is_loopback(host):
+    if passwords is None and proxy is None and oidc is None and not is_loopback(host):
         say(
             f"groupledger asks nobody at {host} who is there: give --auth-file or --auth-header, or let nobody reach it"
         )
     names = {host.lower(), *LOOPBACK, *(each.lower() for each in hosts)}
-    app = make_app(warehouse, names, passwords, proxy, with_mcp=with_mcp)
+    app = make_app(warehouse, names, passwords, proxy, oidc=oidc, with_mcp=with_mcp)
     server = gated(app, limits_of(warehouse.settings.serve, say), timeout_graceful_shutdown=STOP_WITHIN_S)
     try:
         socket = listening(host.strip("[]"), port)  # who asks from here on waits until the server is ready

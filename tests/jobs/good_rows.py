@@ -70,6 +70,7 @@ GOOD: dict[str, Row] = {
         "evidence": "age",
         **dict.fromkeys(("offset_after", "records_repeated", "records_skipped")),
     },
+    "offset_syncs": {"decode_error": None},
     "open_groups": {"state": '{"a":1}'},
     "quality_results": {"unexpected_rows": 0, "error": None},
     "rebalance_stats": {"window": "hour"},

@@ -108,6 +108,7 @@ BREAKS: dict[str, dict[str, Row]] = {
         "moved_as_it_says": {"records_repeated": 5, "offset_after": 3},
         "is_told_behind_its_commit": {"commit_kafka_offset": 2},
     },
+    "offset_syncs": {"decoded_or_says_why": {"topic": None}},
     "open_groups": {"state_is_json": {"state": '{"a":'}},
     "quality_results": {
         "counts_in_order": {"unexpected_rows": 2},

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.process.settings import Settings
     from groupledger.jobs.serve.entrance import Proxy
+    from groupledger.jobs.serve.oidc import Oidc
     from groupledger.jobs.serve.passwords import Passwords
 
 CLUSTER = "east"
@@ -66,10 +67,11 @@ def served(
     limits: ClientLimits = LIMITS,
     settings: Settings | None = None,
     *,
+    oidc: Oidc | None = None,
     with_mcp: bool = False,
 ) -> Iterator[Client]:
     asked = Warehouse(str(warehouse), settings or load_settings())
-    app = make_app(asked, LOOPBACK, passwords, proxy, with_mcp=with_mcp)
+    app = make_app(asked, LOOPBACK, passwords, proxy, oidc=oidc, with_mcp=with_mcp)
     socket = listening("127.0.0.1", 0)  # from here on a client waits until the server is ready
     server = gated(app, limits)
     thread = threading.Thread(target=server.run, args=([socket],))

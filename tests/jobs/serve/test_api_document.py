@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 API = "/api/v1/"
-OTHERS = {"events": "text/event-stream", "undo": "text/csv"}
-"""What is not answered by JSON."""
+OTHERS = {"events": "text/event-stream", "undo": "text/csv", "failover": "application/json"}
+"""What is not answered by JSON, or is about two clusters (`tests.jobs.ask.test_failover`)."""
 OF_ALL_CLUSTERS = {"clusters", "queries", "query"}
 
 

@@ -1,0 +1,32 @@
+"""The parts that all requests of OpenTelemetry's protocol have in common, in its JSON form (OTLP/HTTP, version 1).
+
+Whoever takes OTLP takes this form at port 4318: `/v1/metrics` and `/v1/logs`. Its 64-bit integers are texts, its enums
+are numbers, and names of clients are values only. So no SDK is needed: a request is one POST.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NANOSECONDS = 1_000_000
+"""Nanoseconds of a millisecond."""
+
+
+def attributes(values: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]
+
+
+def resource() -> dict[str, Any]:
+    return {"attributes": attributes({"service.name": "groupledger", "service.version": version("groupledger")})}
+
+
+def scope() -> dict[str, Any]:
+    return {"name": "groupledger"}
+
+
+def nanoseconds(at_ms: int) -> str:
+    return str(at_ms * NANOSECONDS)

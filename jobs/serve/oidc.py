@@ -1,0 +1,233 @@
+"""Logs users of `serve` in by OpenID Connect (the setting `serve.oidc`, the extra `oidc`), and says which teams each
+may see.
+
+A browser without a session is sent to the issuer (authorization code flow with PKCE, state and nonce), comes back to
+`/login/callback`, and gets a session: a signed cookie with the teams and an end. Nothing is kept here, so that any
+process with the same client secret knows the session. A program sends an ID token of the same issuer and client as
+`Authorization: Bearer`. Names and keys of the issuer are read again after an hour, and keys sooner if a token names an
+unknown one. What the issuer says is data: only claims that its signature covers count.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
+from authlib.oidc.core import CodeIDToken
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet, OctKey
+
+from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.web import get, post
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from groupledger.jobs.process.settings import OidcSettings
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+OWN_ALGORITHM = "HS256"
+TIMEOUT_S, LEEWAY_S = 10, 60
+KEPT_S, KEYS_AGAIN_S = 3_600.0, 60.0
+LOGIN_S = 600
+SESSION, LOGIN = "session", "login"
+ALL = "all"
+
+
+class RefusedError(Exception):
+    """The user is not let in; the text is a sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody who is logged in. `teams` are those that the user may see; None means all of the ledger."""
+
+    name: str
+    teams: frozenset[str] | None
+
+
+@dataclass
+class Oidc:
+    """The login by one issuer. Methods that ask the issuer raise OutsideError if it does not answer."""
+
+    settings: OidcSettings
+    secret: str = field(repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _metadata: dict[str, Any] = field(default_factory=dict, repr=False)
+    _metadata_s: float = float("-inf")
+    _keys: KeySet | None = field(default=None, repr=False)
+    _keys_s: float = float("-inf")
+
+    def begin(self, where: str, now_s: int) -> tuple[str, str]:
+        """Returns the URL of the issuer to which a browser is sent, and the cookie by which it is known again. `where`
+        is the path that the user asked for."""
+        login = {"state": secrets.token_urlsafe(24), "nonce": secrets.token_urlsafe(24), "where": where}
+        verifier = secrets.token_urlsafe(48)
+        asked = {
+            "response_type": "code",
+            "client_id": self.settings.client_id,
+            "redirect_uri": self.settings.callback,
+            "scope": self.settings.scopes,
+            "state": login["state"],
+            "nonce": login["nonce"],
+            "code_challenge": create_s256_code_challenge(verifier),
+            "code_challenge_method": "S256",
+        }
+        endpoint = self._endpoint("authorization_endpoint")
+        cookie = self._signed(LOGIN, login | {"verifier": verifier}, now_s + LOGIN_S)
+        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}", cookie
+
+    def end(self, cookie: str, state: str, code: str, now_s: int) -> tuple[str, str]:
+        """Returns the path that the user asked for, and the cookie of the session. Raises RefusedError."""
+        login = self._read(LOGIN, cookie, now_s)
+        if login is None or not hmac.compare_digest(login["state"].encode(), state.encode()):
+            raise RefusedError("The login took too long, or was begun elsewhere: ask for the page again.")
+        found = self._token(code, login["verifier"])
+        user = self._user(found, now_s, login["nonce"])
+        teams = None if user.teams is None else sorted(user.teams)
+        end_s = now_s + self.settings.session_h * 3_600
+        return login["where"], self._signed(SESSION, {"name": user.name, "teams": teams}, end_s)
+
+    def user_of(self, cookie: str, now_s: int) -> User | None:
+        """Returns the user of a session; None if the cookie is not ours, or has ended."""
+        session = self._read(SESSION, cookie, now_s)
+        if session is None:
+            return None
+        teams = session["teams"]
+        return User(session["name"], None if teams is None else frozenset(teams))
+
+    def bearer(self, token: str, now_s: int) -> User:
+        """Returns the user of an ID token. Raises RefusedError."""
+        return self._user(token, now_s, None)
+
+    def _token(self, code: str, verifier: str) -> str:
+        """Exchanges the code for the ID token. Raises RefusedError if the issuer does not give one."""
+        asked = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self.settings.callback,
+            "code_verifier": verifier,
+        }
+        pair = f"{quote(self.settings.client_id, '')}:{quote(self.secret, '')}"
+        headers = {
+            "Authorization": "Basic " + base64.b64encode(pair.encode()).decode(),
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "application/json",
+        }
+        answer = post(self._endpoint("token_endpoint"), urlencode(asked).encode(), headers, TIMEOUT_S)
+        found = _object(answer).get("id_token")
+        if not isinstance(found, str):
+            raise RefusedError("The login gave no ID token.")
+        return found
+
+    def _user(self, token: str, now_s: int, nonce: str | None) -> User:
+        claims = self._claims(token, now_s, nonce)
+        listed = claims.get(self.settings.claim, [])
+        names = [listed] if isinstance(listed, str) else listed if isinstance(listed, list) else []
+        teams = teams_of(self.settings.roles, (each for each in names if isinstance(each, str)))
+        if teams is not None and not teams:
+            raise RefusedError("You are logged in, and no role of yours may see anything here.")
+        return User(str(claims.get("preferred_username", claims["sub"])), teams)
+
+    def _claims(self, token: str, now_s: int, nonce: str | None) -> Mapping[str, Any]:
+        found = None
+        for again in (False, True):
+            try:
+                found = jwt.decode(token, self._key_set(again=again), algorithms=ALGORITHMS)
+                break
+            except (JoseError, ValueError):
+                continue  # perhaps by a key that is newer than ours
+        if found is None:
+            raise RefusedError("The token is not one of the issuer's.")
+        options = {"iss": {"essential": True, "value": self._issuer()}}
+        options["aud"] = {"essential": True, "value": self.settings.client_id}
+        wanted = {"client_id": self.settings.client_id, "nonce": nonce}
+        claims = CodeIDToken(found.claims, found.header, options, wanted)
+        try:
+            claims.validate(now_s, LEEWAY_S)
+        except Exception as error:
+            raise RefusedError("The token is not for this server, or has ended: log in again.") from error
+        return dict(found.claims)
+
+    def _issuer(self) -> str:
+        return str(self._known()["issuer"])
+
+    def _endpoint(self, name: str) -> str:
+        return str(self._known()[name])
+
+    def _known(self) -> dict[str, Any]:
+        """Returns what the issuer publishes about itself (OpenID Connect Discovery)."""
+        with self._lock:
+            if time.monotonic() - self._metadata_s > KEPT_S:
+                url = self.settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
+                found = _object(get(url, TIMEOUT_S))
+                needed = ("issuer", "authorization_endpoint", "token_endpoint", "jwks_uri")
+                if not all(isinstance(found.get(each), str) for each in needed):
+                    raise OutsideError(f"its {url} lacks one of {', '.join(needed)}")
+                if found["issuer"].rstrip("/") != self.settings.issuer.rstrip("/"):
+                    raise OutsideError("it calls itself by another name than serve.oidc.issuer")
+                self._metadata, self._metadata_s = found, time.monotonic()
+            return self._metadata
+
+    def _key_set(self, *, again: bool) -> KeySet:
+        """Returns the issuer's keys. With `again` they are read anew, unless that was done a minute ago."""
+        url = self._endpoint("jwks_uri")
+        with self._lock:
+            age_s = time.monotonic() - self._keys_s
+            if self._keys is None or age_s > KEPT_S or (again and age_s > KEYS_AGAIN_S):
+                self._keys = KeySet.import_key_set(_object(get(url, TIMEOUT_S)))  # type: ignore[arg-type]
+                self._keys_s = time.monotonic()
+            return self._keys
+
+    def _own_key(self, what: str) -> OctKey:
+        """Returns the key that signs cookies of one kind: so none can be taken for one of another."""
+        digest = hmac.digest(self.secret.encode(), f"groupledger {what}".encode(), hashlib.sha256)
+        key: OctKey = OctKey.import_key(digest)
+        return key
+
+    def _signed(self, what: str, values: Mapping[str, Any], end_s: int) -> str:
+        key = self._own_key(what)
+        return jwt.encode({"alg": OWN_ALGORITHM}, {**values, "exp": end_s}, key, algorithms=[OWN_ALGORITHM])
+
+    def _read(self, what: str, cookie: str, now_s: int) -> dict[str, Any] | None:
+        try:
+            found = jwt.decode(cookie, self._own_key(what), algorithms=[OWN_ALGORITHM]).claims
+        except (JoseError, ValueError):
+            return None
+        return found if found["exp"] > now_s else None
+
+
+def teams_of(roles: Mapping[str, str | list[str]], names: Iterable[str]) -> frozenset[str] | None:
+    """Returns the teams that the roles `names` may see together; None means all."""
+    given = [roles[name] for name in names if name in roles]
+    if ALL in given:
+        return None
+    return frozenset(team for teams in given for team in teams)
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise OutsideError("its answer is no JSON") from error
+    if not isinstance(found, dict):
+        raise OutsideError("its answer is no JSON object")
+    return found
+
+
+def oidc_of(settings: OidcSettings) -> Oidc:
+    """Returns the login of the settings. Raises InputError if the secret is missing or guessable."""
+    secret = settings.client_secret.resolve().get_secret_value()
+    if len(secret) < 16:  # noqa: PLR2004 - it signs sessions, too
+        raise InputError("The secret of serve.oidc.client_secret has fewer than 16 characters: use a longer one.")
+    return Oidc(settings, secret)
