@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from groupledger.jobs.notify.by_apprise import send_by_apprise
-from groupledger.jobs.notify.episodes import Episode, Message
+from groupledger.jobs.notify.episodes import IncidentEpisode, Message
 from groupledger.jobs.notify.notify import receivers_of
 from groupledger.jobs.notify.receivers import MessageContext
 from groupledger.jobs.process.errors import InputError, OutsideError
@@ -25,7 +25,7 @@ CONTEXT = MessageContext(cluster="east", link="https://ledger.example", key=None
 
 
 def message(event: str = "fired") -> Message:
-    episode = Episode(
+    episode = IncidentEpisode(
         episode_id="e1",
         group_id=EVIL,
         team="pay",
