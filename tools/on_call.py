@@ -64,7 +64,7 @@ QUESTIONS = (
         "Which groups are in trouble?",
         "groups",
         "Those in trouble come first. `STATUS` is the worst of a group's partitions, and `OPEN-INCIDENTS` counts what is"
-        " not over. Here all is well at noon. More: [lag](lag.md#status).",
+        " not over. Here one group is stuck at noon. More: [lag](lag.md#status).",
         6,
     ),
     Question(

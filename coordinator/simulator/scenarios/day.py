@@ -67,6 +67,8 @@ _SHIFT_HOURS = 3
 _OF_EIGHT = 8
 _ALL_DAY, _LATE = (0,), (3, 6)
 _LATE_MINUTES = (60, 100)
+# The rebalance of one group is stuck as the day ends: who looks at the end finds something that is wrong now.
+_STUCK, _STUCK_MINUTES = 12, 40
 _DEMO_NAMES = (
     *("checkout", "fraud-scoring", "invoice-mailer", "search-indexer", "stock-keeper", "payment-capture"),
     *("shipping-labels", "email-digest", "clickstream-etl", "price-updater", "session-counter", "order-archive"),
@@ -91,15 +93,23 @@ def play_demo(group: Script) -> None:
         group.delay_ms = _some_hour_ms(group)
         _play(group, _OF_THE_DEMO, 0, _HOURS)
         return
+    if group.number == _STUCK:
+        _play_late(group, (failures.rebalance_stuck,), _STUCK_MINUTES)
+        return
     if group.number % _OF_EIGHT in _LATE:
-        start_ms = _HOURS * _HOUR_MS - group.source.between(*_LATE_MINUTES) * MINUTE_MS
-        group.began_at_ms += start_ms
-        _play(group, _OF_THE_DEMO, start_ms // _HOUR_MS, 2)
+        _play_late(group, _OF_THE_DEMO, group.source.between(*_LATE_MINUTES))
         return
     start_ms = _some_hour_ms(group)
     group.began_at_ms += start_ms
     _play(group, _OF_THE_DEMO, start_ms // _HOUR_MS, _SHIFT_HOURS)
     group.plan(_SHIFT_HOURS * 60, "end_of_shift", _end_shift, group)
+
+
+def _play_late(group: Script, scenarios: Sequence[Scenario], minutes: int) -> None:
+    """Plays a scenario from some minutes before the day ends. The group works beyond that."""
+    start_ms = _HOURS * _HOUR_MS - minutes * MINUTE_MS
+    group.began_at_ms += start_ms
+    _play(group, scenarios, start_ms // _HOUR_MS, 2)
 
 
 def _some_hour_ms(group: Script) -> int:
