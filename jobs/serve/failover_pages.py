@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse, Response
 
+from groupledger.jobs.ask.answers import refuse_unknown
 from groupledger.jobs.ask.failover import Names, between, failover, sentence
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import name_in, part
@@ -73,6 +74,7 @@ def routes(warehouse: Warehouse, environment: Environment) -> APIRouter:
         cluster: str, group: str, to: str = "", at: str | None = None, alias: str = "", same_names: str = ""
     ) -> HTMLResponse:
         tables, name = warehouse.rows(cluster), name_in(group)
+        refuse_unknown(tables, name)
         others = [each for each in warehouse.clusters() if each != tables.cluster]
         answer: dict[str, Any] | None = None
         if to or len(others) == 1:

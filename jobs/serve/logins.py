@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from anyio import to_thread
-from starlette.datastructures import Headers
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.datastructures import Headers, QueryParams
+from starlette.requests import cookie_parser
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from groupledger.jobs.gate.troubles import log_trouble
 from groupledger.jobs.process.clock import now_ms
@@ -25,7 +25,7 @@ from groupledger.jobs.process.errors import JobError, OutsideError
 from groupledger.jobs.process.name_patterns import first_matching
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import problem_answer
-from groupledger.jobs.serve.oidc import LOGIN_S, RefusedError, User
+from groupledger.jobs.serve.oidc import COOKIE_CHARACTERS_MAX, LOGIN_S, RefusedError, User
 from groupledger.jobs.serve.shown import templates
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ CLUSTER = re.compile(r"/clusters/([^/]+)")
 OF_GROUP = re.compile(r"(?:/api/v1)?/clusters/[^/]+/groups/([^/]+)(?:/.*)?|/v3/kafka/[^/]+/consumer/([^/]+)(?:/.*)?")
 LIST_OF_GROUPS = re.compile(r"/api/v1/clusters/[^/]+/groups")
 MCP = "/mcp"
-COOKIE_CHARACTERS_MAX = 4_096
+WHERE_CHARACTERS_MAX = 1_500
+LOGGED_OUT = "You are logged out of groupledger. The issuer may know you still.\n"
 NOT_YOURS = "Your roles do not show you this: they show the groups of {}."
 
 
@@ -87,18 +88,21 @@ class Logins:
         return self.oidc.user_of(cookie, now_s) if cookie else None
 
     def _login(self, path: str, scope: Scope, headers: Headers, now_s: int) -> Response:
-        given = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=20)
+        given = QueryParams(scope["query_string"])
         if path == BEGIN:
-            url, cookie = self.oidc.begin(path_of((given.get("where") or ["/"])[0]), now_s)
+            url, cookie = self.oidc.begin(path_of(given.get("where", "/")), now_s)
             answer = RedirectResponse(url, 302)
             self._set(answer, LOGIN_COOKIE, cookie, LOGIN_S)
             return answer
         if path == LOGOUT:
-            answer = RedirectResponse("/", 302)
-            self._set(answer, SESSION_COOKIE, "", 0)
-            return answer
-        code, state = ((given.get(name) or [""])[0] for name in ("code", "state"))
-        where, session = self.oidc.end(cookie_in(headers, LOGIN_COOKIE), state, code, now_s)
+            # A redirect to a page would log the user in again, without a question, if the issuer still knows them.
+            out: Response = PlainTextResponse(LOGGED_OUT)
+            self._set(out, SESSION_COOKIE, "", 0)
+            return out
+        if "code" not in given:
+            raise RefusedError("The issuer did not log you in.")
+        login = cookie_in(headers, LOGIN_COOKIE)
+        where, session = self.oidc.end(login, given.get("state", ""), given["code"], now_s)
         answer = RedirectResponse(where, 302)
         self._set(answer, LOGIN_COOKIE, "", 0)
         self._set(answer, SESSION_COOKIE, session, self.oidc.settings.session_h * 3_600)
@@ -120,8 +124,9 @@ class Logins:
         except JobError as error:
             return problem_answer(404, str(error))
         if LIST_OF_GROUPS.fullmatch(path):
-            given = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=20)
-            if len(given.get("team", ())) == 1 and given["team"][0] in teams:
+            # Read as the application reads it, which takes the last: an empty one would mean all groups.
+            asked_teams = QueryParams(scope["query_string"]).getlist("team")
+            if asked_teams and teams.issuperset(asked_teams):
                 return None
         return problem_answer(403, NOT_YOURS.format(", ".join(sorted(teams))))
 
@@ -138,15 +143,13 @@ class Logins:
 
 
 def path_of(where: str) -> str:
-    """Returns a path of this server; `/` if the text is anything else, such as an address elsewhere."""
+    """Returns a path of this server; `/` if the text is anything else, such as an address elsewhere, or is too long for
+    a cookie."""
     is_path = where.startswith("/") and not where.startswith(("//", "/\\")) and where.isprintable()
-    return where if is_path and "\\" not in where else "/"
+    return where if is_path and "\\" not in where and len(where) <= WHERE_CHARACTERS_MAX else "/"
 
 
 def cookie_in(headers: Headers, name: str) -> str:
     """Returns the value of a cookie; an empty text if it is not there, or is longer than any of ours."""
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return "" if found is None or len(found.value) > COOKIE_CHARACTERS_MAX else found.value
+    found = cookie_parser(headers.get("cookie", "")).get(name, "")
+    return found if len(found) <= COOKIE_CHARACTERS_MAX else ""

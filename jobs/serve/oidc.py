@@ -16,8 +16,8 @@ import hmac
 import json
 import secrets
 import threading
-import time
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 OWN_ALGORITHM = "HS256"
 TIMEOUT_S, LEEWAY_S = 10, 60
-KEPT_S, KEYS_AGAIN_S = 3_600.0, 60.0
+KEPT_S, KEYS_AGAIN_S, AWAY_S = 3_600.0, 60.0, 5.0
+OF_ID_TOKENS = {"jwt", "id_token+jwt"}
+COOKIE_CHARACTERS_MAX = 4_000
+"""Browsers drop a cookie whose name and value have more than 4,096."""
 LOGIN_S = 600
 SESSION, LOGIN = "session", "login"
 ALL = "all"
@@ -65,6 +68,8 @@ class Oidc:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _metadata: dict[str, Any] = field(default_factory=dict, repr=False)
     _metadata_s: float = float("-inf")
+    _away: str = ""
+    _away_s: float = float("-inf")
     _keys: KeySet | None = field(default=None, repr=False)
     _keys_s: float = float("-inf")
 
@@ -96,7 +101,10 @@ class Oidc:
         user = self._user(found, now_s, login["nonce"])
         teams = None if user.teams is None else sorted(user.teams)
         end_s = now_s + self.settings.session_h * 3_600
-        return login["where"], self._signed(SESSION, {"name": user.name, "teams": teams}, end_s)
+        session = self._signed(SESSION, {"name": user.name, "teams": teams}, end_s)
+        if len(session) > COOKIE_CHARACTERS_MAX:  # without this the browser would log in again and again
+            raise RefusedError("Your roles name more teams than a session can hold: have a role for all.")
+        return login["where"], session
 
     def user_of(self, cookie: str, now_s: int) -> User | None:
         """Returns the user of a session; None if the cookie is not ours, or has ended."""
@@ -147,15 +155,16 @@ class Oidc:
                 break
             except (JoseError, ValueError):
                 continue  # perhaps by a key that is newer than ours
-        if found is None:
-            raise RefusedError("The token is not one of the issuer's.")
+        # Tokens for other uses, such as access and logout tokens, say so in their type (RFC 8725, 3.11).
+        if found is None or str(found.header.get("typ", "JWT")).lower() not in OF_ID_TOKENS:
+            raise RefusedError("The token is no ID token of the issuer's.")
         options = {"iss": {"essential": True, "value": self._issuer()}}
         options["aud"] = {"essential": True, "value": self.settings.client_id}
         wanted = {"client_id": self.settings.client_id, "nonce": nonce}
         claims = CodeIDToken(found.claims, found.header, options, wanted)
         try:
             claims.validate(now_s, LEEWAY_S)
-        except Exception as error:
+        except JoseError as error:
             raise RefusedError("The token is not for this server, or has ended: log in again.") from error
         return dict(found.claims)
 
@@ -168,25 +177,35 @@ class Oidc:
     def _known(self) -> dict[str, Any]:
         """Returns what the issuer publishes about itself (OpenID Connect Discovery)."""
         with self._lock:
-            if time.monotonic() - self._metadata_s > KEPT_S:
-                url = self.settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
-                found = _object(get(url, TIMEOUT_S))
+            if monotonic() - self._metadata_s > KEPT_S:
+                found = self._asked()
                 needed = ("issuer", "authorization_endpoint", "token_endpoint", "jwks_uri")
                 if not all(isinstance(found.get(each), str) for each in needed):
-                    raise OutsideError(f"its {url} lacks one of {', '.join(needed)}")
+                    raise OutsideError(f"its description lacks one of {', '.join(needed)}")
                 if found["issuer"].rstrip("/") != self.settings.issuer.rstrip("/"):
                     raise OutsideError("it calls itself by another name than serve.oidc.issuer")
-                self._metadata, self._metadata_s = found, time.monotonic()
+                self._metadata, self._metadata_s = found, monotonic()
             return self._metadata
+
+    def _asked(self) -> dict[str, Any]:
+        """Asks the issuer for its description. If it did not answer just now, this fails at once: otherwise all threads
+        would wait for it, one after the other, and users with a session with them."""
+        if monotonic() - self._away_s < AWAY_S:
+            raise OutsideError(self._away)
+        try:
+            return _object(get(self.settings.issuer.rstrip("/") + "/.well-known/openid-configuration", TIMEOUT_S))
+        except OutsideError as error:
+            self._away, self._away_s = str(error), monotonic()
+            raise
 
     def _key_set(self, *, again: bool) -> KeySet:
         """Returns the issuer's keys. With `again` they are read anew, unless that was done a minute ago."""
         url = self._endpoint("jwks_uri")
         with self._lock:
-            age_s = time.monotonic() - self._keys_s
+            age_s = monotonic() - self._keys_s
             if self._keys is None or age_s > KEPT_S or (again and age_s > KEYS_AGAIN_S):
                 self._keys = KeySet.import_key_set(_object(get(url, TIMEOUT_S)))  # type: ignore[arg-type]
-                self._keys_s = time.monotonic()
+                self._keys_s = monotonic()
             return self._keys
 
     def _own_key(self, what: str) -> OctKey:

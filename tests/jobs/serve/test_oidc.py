@@ -47,11 +47,14 @@ class Issuer:
     asked: dict[str, dict[str, str]] = field(default_factory=dict)
     authorizations: list[str] = field(default_factory=list)
 
-    def token(self, key: Any = None, alg: str = "RS256", **claims: Any) -> str:
+    def token(self, key: Any = None, alg: str = "RS256", typ: str = "JWT", **claims: Any) -> str:
         now_s = now_ms() // 1_000
         usual = {"iss": self.url, "aud": CLIENT_ID, "sub": "u1", "iat": now_s, "exp": now_s + 300}
         return jwt.encode(
-            {"alg": alg, "kid": self.key.kid}, usual | self.claims | claims, key or self.key, algorithms=[alg]
+            {"alg": alg, "kid": self.key.kid, "typ": typ},
+            usual | self.claims | claims,
+            key or self.key,
+            algorithms=[alg],
         )
 
     def consent(self, location: str) -> str:
@@ -176,6 +179,7 @@ def test_everything(client: Client, issuer: Issuer) -> None:
         assert client.get(path, cookie=cookie).status == 200
     assert issuer.authorizations[-1].startswith("Basic ")
     out = client.get("/logout", cookie=cookie)
+    assert out.status == 200
     assert 'groupledger_session=""' in out.headers["set-cookie"]
     assert "httponly" in out.headers["set-cookie"].lower()
 
@@ -214,6 +218,8 @@ CLOSED = (
     f"/api/v1/clusters/{CLUSTER}/groups",
     f"/api/v1/clusters/{CLUSTER}/groups?team=shop",
     f"/api/v1/clusters/{CLUSTER}/groups?team=pay&team=shop",
+    f"/api/v1/clusters/{CLUSTER}/groups?team=pay&team=",
+    f"/api/v1/clusters/{CLUSTER}/groups?team=&team=pay",
     f"/api/v1/clusters/{CLUSTER}/groups?q=shop",
     f"/api/v1/clusters/{CLUSTER}/incidents",
     f"/api/v1/clusters/{CLUSTER}/events",
@@ -255,6 +261,8 @@ def test_forged_logins(client: Client, issuer: Issuer) -> None:
     login = f"groupledger_login={cookie_of(begun.headers, 'groupledger_login')}"
     callback = issuer.consent(begun.headers["location"])
     assert client.get(callback).status == 403
+    refused = client.get(callback.replace("code=", "error="), cookie=login)
+    assert (refused.status, "did not log you in" in refused.text) == (403, True)
     assert client.get(callback + "x", cookie=login).status == 403
     other = client.get("/login", **PAGE)
     assert client.get(issuer.consent(other.headers["location"]), cookie=login).status == 403
@@ -275,6 +283,7 @@ def test_forged_sessions(client: Client, issuer: Issuer, oidc: Oidc) -> None:
     for each in forged:
         assert client.get(OWN, cookie=f"groupledger_session={each}").status == 401, each
     assert client.get(OWN, cookie=cookie).status == 200
+    assert client.get(OWN, cookie=f"odd={{[(; other; {cookie}").status == 200
     user = oidc.user_of(value, now_s)
     assert user is not None
     assert user.teams == frozenset({"pay"})
@@ -294,6 +303,9 @@ def test_bearer_tokens(client: Client, issuer: Issuer) -> None:
     wrong = [
         issuer.token(key=other, groups=["sre"]),
         issuer.token(key=public, alg="HS256", groups=["sre"]),
+        issuer.token(typ="at+jwt", groups=["sre"]),
+        issuer.token(typ="logout+jwt", groups=["sre"]),
+        issuer.token(aud=[CLIENT_ID, "else"], azp="else", groups=["sre"]),
         "x",
         "a.b.c",
     ]
@@ -305,7 +317,7 @@ def test_new_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: when the issuer changes its key, the new one is read; who sends wrong tokens makes us ask once a minute."""
     monkeypatch.setenv("OIDC_SECRET", SECRET)
     now_s, at_s = now_ms() // 1_000, [1_000.0]
-    monkeypatch.setattr("groupledger.jobs.serve.oidc.time.monotonic", lambda: at_s[0])
+    monkeypatch.setattr("groupledger.jobs.serve.oidc.monotonic", lambda: at_s[0])
     with issuing() as issuer:
         settings = settings_with(issuer.url).serve.oidc
         assert settings is not None
@@ -347,7 +359,7 @@ def test_another_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
     ("where", "path"),
     [
         *(("/a?b=c", "/a?b=c"), ("//evil.example", "/"), ("/\\evil.example", "/"), ("https://evil.example", "/")),
-        *(("", "/"), ("/a\r\nSet-Cookie: x", "/"), ("/a\\b", "/")),
+        *(("", "/"), ("/a\r\nSet-Cookie: x", "/"), ("/a\\b", "/"), ("/" + "a" * 1_500, "/")),
     ],
 )
 def test_where_a_login_leads(where: str, path: str) -> None:
