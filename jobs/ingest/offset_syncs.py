@@ -63,6 +63,10 @@ def _read(ledger: Ledger, bootstrap_servers: str, topic: str, ends: Iterable[Sam
         if offsets is not None
     }
     limits = {partition: offsets[-1] for partition, offsets in known.items() if offsets is not None}
+    if any(reached.get(partition, 0) > end for partition, end in limits.items()):
+        ledger.warn(
+            f"offset syncs: {printable(topic)} ends before what was read of it: it was made anew, and is not read"
+        )
     at_ms, count = now_ms(), 0
     try:
         for records in state_records(bootstrap_servers, ledger.settings, begins, limits, topic):

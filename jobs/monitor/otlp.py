@@ -72,8 +72,9 @@ def requests(families: Iterable[Metric], began_ms: int, at_ms: int) -> Iterator[
     while some := list(islice(points, POINTS_AT_ONCE)):
         found: dict[str, dict[str, Any]] = {}
         for metric, form, point in some:
-            head = {"name": metric.name, "description": metric.documentation, form: dict(OF_FORM[form])}
-            found.setdefault(metric.name, head)[form].setdefault("dataPoints", []).append(point)
+            name = f"{metric.name}_total" if form == "sum" else metric.name  # which the library leaves out
+            head = {"name": name, "description": metric.documentation, form: dict(OF_FORM[form])}
+            found.setdefault(name, head)[form].setdefault("dataPoints", []).append(point)
         yield {
             "resourceMetrics": [
                 {"resource": resource(), "scopeMetrics": [{"scope": scope(), "metrics": [*found.values()]}]}

@@ -124,7 +124,7 @@ class Logins:
         except JobError as error:
             return problem_answer(404, str(error))
         if LIST_OF_GROUPS.fullmatch(path):
-            # Read as the application reads it, which takes the last: an empty one would mean all groups.
+            # Read as the application reads it, which takes the last of several.
             asked_teams = QueryParams(scope["query_string"]).getlist("team")
             if asked_teams and teams.issuperset(asked_teams):
                 return None

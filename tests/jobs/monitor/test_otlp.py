@@ -43,8 +43,8 @@ def test_each_kind_of_metric() -> None:
         "asDouble": 7.0,
     }
     assert (second["attributes"][0]["value"]["stringValue"], second["asDouble"]) == (EVIL, "Infinity")
-    assert found["rounds"]["sum"]["isMonotonic"] is True
-    assert [each["asDouble"] for each in found["rounds"]["sum"]["dataPoints"]] == [3.0]
+    assert found["rounds_total"]["sum"]["isMonotonic"] is True
+    assert [each["asDouble"] for each in found["rounds_total"]["sum"]["dataPoints"]] == [3.0]
     assert [each["asDouble"] for each in found["offset"]["gauge"]["dataPoints"]] == [5.0]
     (times,) = found["batch_seconds"]["histogram"]["dataPoints"]
     assert (times["count"], times["sum"]) == ("6", 12.5)
@@ -71,7 +71,7 @@ def test_pushing() -> None:
         assert push.push(AT_MS)
         ((path, headers, body),) = receiver.came
         assert (path, headers["Authorization"]) == ("/v1/metrics", "Bearer x")
-        assert set(metrics_in(body)) == {"lag", "rounds"}
+        assert set(metrics_in(body)) == {"lag", "rounds_total"}
         receiver.status = 503
         assert not push.push(AT_MS)
         assert not push.push(AT_MS)

@@ -344,6 +344,26 @@ def test_the_issuer_is_away(warehouse: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert SECRET not in repr(found)
 
 
+def test_who_waits_for_a_dead_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: one request does; those of the next seconds are refused at once, and then it is asked again."""
+    monkeypatch.setenv("OIDC_SECRET", SECRET)
+    settings, at_s, asked = settings_with("http://a").serve.oidc, [1_000.0], list[str]()
+    assert settings is not None
+
+    def get(url: str, _timeout_s: float) -> bytes:
+        asked.append(url)
+        raise OutsideError("it did not answer in time")
+
+    monkeypatch.setattr("groupledger.jobs.serve.oidc.get", get)
+    monkeypatch.setattr("groupledger.jobs.serve.oidc.monotonic", lambda: at_s[0])
+    oidc = oidc_of(settings)
+    for count, later_s in ((1, 0.0), (1, 4.0), (2, 2.0)):
+        at_s[0] += later_s
+        with pytest.raises(OutsideError, match="in time"):
+            oidc.begin("/", 0)
+        assert len(asked) == count
+
+
 def test_another_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: an issuer that names itself otherwise is refused."""
     monkeypatch.setenv("OIDC_SECRET", SECRET)
