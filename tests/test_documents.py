@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from groupledger.jobs.cli.main import main as command_line
 from groupledger.jobs.notify.episodes import IncidentEpisode, Message
 from groupledger.jobs.notify.receivers import BODIES, MessageContext
 from groupledger.jobs.process.settings import ReceiverSettings, load_settings
@@ -26,6 +27,9 @@ VERDICTS = {"right", "right with logs", "fixed", *OPEN}
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+CALL = re.compile(r"\bgroupledger(?:-ask)? +([a-z][a-z-]+)\b([^|#`\n]*)")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+OPTIONS_MIN = 100
 
 
 def test_pages_are_there() -> None:
@@ -74,6 +78,21 @@ def test_anchors_are_there() -> None:
 def anchor_of(heading: str) -> str:
     """Returns the anchor that forges and the site give a heading."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def test_commands_have_their_options() -> None:
+    """Goal: who copies a command from a page is not told that it has no such option."""
+    pages = [*(TOP / "docs").glob("*.md"), *(TOP / "conf").rglob("*.md"), TOP / "README.md"]
+    uses = [
+        (page.name, name, option)
+        for page in pages
+        for name, rest in CALL.findall(page.read_text().replace("\\\n", " "))
+        if name in command_line.commands
+        for option in OPTION.findall(rest)
+    ]
+    options = {name: {each for of in found.params for each in of.opts} for name, found in command_line.commands.items()}
+    assert len(uses) >= OPTIONS_MIN
+    assert [use for use in uses if use[2] not in options[use[1]] | {"--help"}] == []
 
 
 def test_the_page_of_notify() -> None:
