@@ -91,7 +91,7 @@ REQUESTS = Table(
         column("response_member_id", T.StringType(), "The member id that the answer gives (JoinGroup, heartbeats)."),
         column("response_generation", T.IntegerType(), "The generation, or member epoch, that the answer gives."),
         column("reason", T.StringType(), "Why, in the client's words (JoinGroup and LeaveGroup)."),
-        column("throttle_time_ms", T.IntegerType(), "How long a quota kept the client waiting afterwards; 0: not."),
+        column("throttle_time_ms", T.IntegerType(), "How long a quota made the client wait; null in rows of 0.1."),
         column(
             "partitions",
             T.ArrayType(REQUEST_PARTITION),

@@ -48,6 +48,7 @@ OF_THE_RUN = {
     "recorded_at",
     "proof",  # older releases kept none
     "is_time_ambiguous",  # older releases did not look
+    "throttle_time_ms",  # older releases left it out
 }
 # An older release left the time lag null where it knew a lower bound only; its rows stay as they are.
 OF_TIME_LAG = {"lag_seconds", "lag_seconds_lower_bound", "lag_seconds_method"}
