@@ -1,7 +1,7 @@
 """Committed offsets: `OffsetCommitKey/Value.json` and `LegacyOffsetCommitKey/Value.json`.
 
-Kafka 4.2 to 4.4 write version 4, whose one tag has the topic id if the client named the topic by id. Kafka 3.x wrote
-version 3. All of these releases write a commit with an explicit retention as version 1.
+Kafka 4.1 to 4.4 write version 4, whose one tag has the topic id if the client named the topic by id. Kafka 3.x and 4.0
+wrote version 3. All of these releases write a commit with an explicit retention as version 1.
 
 Record type 0 is the oldest form of the same key. Kafka reads only value version 0 after it, but until 4.1 types 0 and 1
 were two versions of one key with one value schema, so that an old log may have any value version: all of them are
