@@ -10,7 +10,7 @@ import pytest
 from groupledger.transforms.incidents.diagnosis.deliveries import share_rounds, sums_of
 from groupledger.transforms.incidents.diagnosis.diagnose import diagnoses
 from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows
-from tests.transforms.incidents.test_diagnosis import AT, MINUTE, member
+from tests.transforms.incidents.group_rows import AT, MINUTE, member
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
 THERE = [member("m0", -9, None)]
