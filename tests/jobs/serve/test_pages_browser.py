@@ -29,6 +29,7 @@ GROUPS = 10_000
 OVERVIEW_BYTES_MAX, OVERVIEW_ELEMENTS_MAX = 250_000, 8_000
 HOSTILE = "a/owners?x=1#<script>window.isRun=1</script>&\"'<img src=x onerror=window.isRun=1>\u202e%2F"
 FAR = (1 << 63) - 3
+CTRL = 2  # of the DevTools protocol
 PAY = f"/clusters/{CLUSTER}/groups/pay"
 
 
@@ -187,8 +188,8 @@ def test_every_page(shown: Browser, client: Client, path: str) -> None:
 
 
 def test_the_picture(shown: Browser, client: Client) -> None:
-    """Goal: pointer and arrow keys say who owned a partition since when; + comes closer without another page; and on a
-    telephone the instant is in view."""
+    """Goal: pointer and arrow keys say who owned a partition since when; + and the wheel with Ctrl come closer without
+    another page; and on a telephone the instant is in view."""
     go(shown, client, f"{PAY}?at=2026-01-01T12:06:00Z&window=15m")
     tip = "document.querySelector('.tip').textContent"
     owner = "document.querySelector('rect.owner').getBoundingClientRect()"
@@ -205,12 +206,35 @@ def test_the_picture(shown: Browser, client: Client) -> None:
         "new URL(location.href).searchParams.get('window') === '600s' && document.querySelector('.patterns') !== null"
     )
     shown.wait(f"document.querySelector('figure.picture').dataset.since > '{since}'")
+    wheel = {"x": x, "y": y, "deltaX": 0, "deltaY": -100}
+    shown.call("Input.dispatchMouseEvent", type="mouseWheel", modifiers=CTRL, **wheel)
+    shown.wait("new URL(location.href).searchParams.get('window') === '480s'")
     assert shown.evaluate("window.isSame")
     shown.look(400)
     left, right = shown.evaluate(
         "(({left, right}) => [left, right])(document.querySelector('line.at').getBoundingClientRect())"
     )
     assert 40 < left <= right < 400
+
+
+def test_a_new_round(browser: Browser, tmp_path: Path) -> None:
+    """Goal: the overview follows the sampling rounds without another page, and keeps what was opened."""
+    fill(tmp_path, "pay", "orders", "pod-b")
+    browser.look(1280)
+    browser.requests.clear()
+    browser.complaints.clear()
+    with served(tmp_path) as client:
+        go(browser, client, f"/clusters/{CLUSTER}")
+        browser.evaluate("window.isSame = true")
+        browser.wait_for_request("/events")
+        at = AT + 6 * MINUTE
+        row = {"group_id": "pay", "topic": "orders", "partition": 0, "sampled_at": at, "sample_date": at.date()}
+        row |= {"flags": [], "committed_offset": 5, "high_watermark": 4_717, "lag": 4_712, "owner": "pod-b"}
+        write(tmp_path, "lag", row | {"burrow_status": "STOP", "status": "stopped"})
+        browser.wait("document.querySelector('.groups tbody').textContent.includes('4,712')")
+        assert browser.evaluate("window.isSame")
+        browser.visit("about:blank")
+    assert browser.complaints == []
 
 
 def test_selecting(shown: Browser, client: Client) -> None:
