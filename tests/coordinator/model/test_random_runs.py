@@ -292,17 +292,21 @@ def test_random_runs(
     monkeypatch.setattr(Group, "apply", counting)
     monkeypatch.setattr(GroupMachine, "new_driver", staticmethod(new_driver), raising=False)
     monkeypatch.setattr(GroupMachine, "assert_is_fold", staticmethod(assert_is_fold), raising=False)
-    run_state_machine_as_test(
-        GroupMachine,
-        settings=settings(
-            max_examples=150,
-            stateful_step_count=50,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    # Hypothesis also draws constants of the modules that are loaded, so that which runs are made depends on the tests
+    # before this one. If these runs miss a rare transition, others follow.
+    for count, is_repeatable in ((150, True), (600, False)):
+        if len(visited) < 0.95 * len(LIVE_TRANSITIONS):
+            run_state_machine_as_test(
+                GroupMachine,
+                settings=settings(
+                    max_examples=count,
+                    stateful_step_count=50,
+                    deadline=None,
+                    derandomize=is_repeatable,
+                    database=None,
+                    suppress_health_check=list(HealthCheck),
+                ),
+            )
     assert set(visited) <= LIVE_TRANSITIONS
     assert {state for state, _ in visited} == set(State)
     assert len(visited) >= 0.95 * len(LIVE_TRANSITIONS)
