@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from lab.kafka.local_broker import KAFKA_JARS, SHORT_LIVED_JVM, LocalBroker, _java
@@ -137,7 +137,7 @@ def ends(servers: str) -> int:
     with closing(Consumer({"bootstrap.servers": servers, "group.id": "reader"})) as reader:
         try:
             every = [reader.get_watermark_offsets(TopicPartition(COPY, each)) for each in range(PARTITIONS)]
-        except Exception:  # noqa: BLE001 - the copy is not there yet
+        except KafkaException:  # the copy is not there yet
             return 0
     return sum(high for _, high in every)
 

@@ -138,6 +138,11 @@ def last_known(tables: ClusterRows, name: str | None = None) -> datetime | None:
     return max((row["to_time"] for row in ends if row["to_time"] is not None), default=None)
 
 
+def topics_by_id(tables: ClusterRows) -> dict[str, str]:
+    """Returns the known names of topics by their ids."""
+    return {row["topic_id"]: row["topic"] for row in tables.rows_if_any("topic_names", columns=("topic_id", "topic"))}
+
+
 def within(column: str, since: datetime | None, until: datetime | None) -> list[Filter]:
     """Returns filters for the rows whose instant lies in [since, until); None means no limit."""
     bounds = ((">=", since), ("<", until))

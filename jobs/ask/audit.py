@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from groupledger.jobs.ask.answers import refuse_unknown, within
+from groupledger.jobs.ask.answers import refuse_unknown, topics_by_id, within
 from groupledger.jobs.ask.cluster_rows import as_scan
 from groupledger.jobs.ask.offsets_at import reset_file_lines
 from groupledger.jobs.process.errors import InputError
@@ -76,13 +76,12 @@ def audit(
     spans = [
         LogSpan(row["first_logged_at"], row["last_logged_at"]) for row in files if row["last_logged_at"] is not None
     ]
-    topics = tables.rows_if_any("topic_names", columns=("topic_id", "topic"))
     return acts(
         events,
         _requests(tables, events),
         _owners(tables, events),
         spans,
-        {row["topic_id"]: row["topic"] for row in topics},
+        topics_by_id(tables),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.ask.answers import within
+from groupledger.jobs.ask.answers import topics_by_id, within
 from groupledger.jobs.ask.rounds import last_round, of_round
 from groupledger.jobs.process.errors import InputError, UnknownNameError
 from groupledger.jobs.process.terminal import printable
@@ -112,7 +112,7 @@ def share_deliveries(tables: ClusterRows, name: str, since: datetime, until: dat
         *within("kafka_timestamp", since, until),
         columns=DELIVERY_COLUMNS,
     )
-    topics = {row["topic_id"]: row["topic"] for row in tables.rows_if_any("topic_names", columns=("topic_id", "topic"))}
+    topics = topics_by_id(tables)
     return [
         {
             **batch,

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from groupledger.jobs.ingest.samples import check_sampled_cluster
-from groupledger.jobs.ingest.share_state import LATEST_MS
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.sampling import describe_topics, sample_watermarks
 from groupledger.jobs.kafka.share_state_topic import state_records
@@ -96,9 +95,7 @@ def row_of(record: StateRecord) -> dict[str, Any]:
     row: dict[str, Any] = {
         "kafka_partition": record.partition,
         "kafka_offset": record.offset,
-        "synced_at": None
-        if record.timestamp_ms is None or not 0 <= record.timestamp_ms <= LATEST_MS
-        else instant_of_ms(record.timestamp_ms),
+        "synced_at": record.written_at,
     }
     try:
         return row | decode_offset_sync(record.key or b"", record.value or b"")._asdict()

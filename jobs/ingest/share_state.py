@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 TABLES = (SHARE_STATE_RECORDS, SHARE_STATE_COVERAGE)
 # A broker may prune between the question where the log starts and the reading.
 ATTEMPTS = 5
-LATEST_MS = 253_402_300_799_999  # the end of the year 9999, the last that Python has
 
 
 def read_share_state(ledger: Ledger, brokers: Brokers, bootstrap_servers: str) -> StateTopic | None:
@@ -176,9 +175,7 @@ def _rows(ledger: Ledger, records: Iterable[StateRecord], at_ms: int) -> pa.Tabl
         | {
             "kafka_partition": each.partition,
             "kafka_offset": each.offset,
-            "kafka_timestamp": instant_if_known(each.timestamp_ms)
-            if 0 <= (each.timestamp_ms or 0) <= LATEST_MS
-            else None,
+            "kafka_timestamp": each.written_at,
         }
         | share_state_row(each.key, each.value, privacy)
         for each in records

@@ -21,6 +21,7 @@ from groupledger.jobs.kafka.login import kafka_python_security
 from groupledger.jobs.kafka.messages import DescribeShareGroupOffsetsRequest
 from groupledger.jobs.kafka.sampling import chunks, sample_watermarks
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.schemas.instants import instant_if_known
 from groupledger.schemas.kafka.names import SHARE_STATE_TOPIC
 from groupledger.schemas.kafka.share_states import NO_OFFSET
 from groupledger.schemas.kafka.uuids import kafka_id_of
@@ -29,12 +30,14 @@ from groupledger.transforms.shares.rules.share_state import SharePartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+    from datetime import datetime
 
     from groupledger.jobs.kafka.brokers import Brokers
     from groupledger.jobs.process.settings import SamplingSettings, Settings
 
 POLL_MS = 500
 RECORDS_AT_ONCE = 20_000
+LATEST_MS = 253_402_300_799_999  # the end of the year 9999, the last that Python has
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ class StateRecord(NamedTuple):
     timestamp_ms: int | None
     key: bytes | None
     value: bytes | None
+
+    @property
+    def written_at(self) -> datetime | None:
+        """Returns the instant of the record; None if it has none, or one that Python can't hold."""
+        return instant_if_known(self.timestamp_ms) if 0 <= (self.timestamp_ms or 0) <= LATEST_MS else None
 
 
 @dataclass(frozen=True, slots=True)
