@@ -81,7 +81,7 @@ def anchor_of(heading: str) -> str:
 
 
 def test_commands_have_their_options() -> None:
-    """Goal: who copies a command from a page is not told that it has no such option."""
+    """Goal: a command on a page has only options that the program accepts."""
     pages = [*(TOP / "docs").glob("*.md"), *(TOP / "conf").rglob("*.md"), TOP / "README.md"]
     uses = [
         (page.name, name, option)

@@ -52,7 +52,7 @@ def test_the_lock_holds_what_is_installed() -> None:
 
 
 def test_the_locks_of_the_images_are_of_one_version() -> None:
-    """Goal: what is installed for asking, and for writing, is what the tests run with."""
+    """Goal: the packages that are installed for asking, and for writing, have the versions that the tests run with."""
     pins = re.compile(r"^[\w.-]+==\S+(?: ; .*?)?(?= \\$)", re.MULTILINE)
     locks = {name: set(pins.findall((ROOT / "requirements" / f"{name}.lock").read_text())) for name in LOCKS}
     plain = {name: {pin.split(" ")[0] for pin in found} for name, found in locks.items()}
@@ -100,7 +100,7 @@ def test_every_jar_is_locked(part: str) -> None:
 def test_the_jars_go_with_the_pyspark(
     installed: str | None, part: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Goal: where a cluster has Spark 4.0, Delta, the connector and Hadoop's client of S3 are those for 4.0."""
+    """Goal: on a cluster with Spark 4.0, Delta, the connector and Hadoop's client of S3 are those for 4.0."""
 
     def of_pip(_: str) -> str:
         if installed is None:
@@ -115,7 +115,7 @@ def test_the_jars_go_with_the_pyspark(
 @pytest.mark.java
 @pytest.mark.parametrize("part", ["spark", *BROKERS])
 def test_the_jars_here_are_the_locked_ones(part: str) -> None:
-    """Goal: what the tests run with is what is listed."""
+    """Goal: the JARs that the tests run with are the listed ones."""
     assert differences(jar_folder() / part, part) == []
 
 

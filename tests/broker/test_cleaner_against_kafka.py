@@ -1,5 +1,5 @@
-"""Goal: of a topic that Kafka's own cleaner thins between passes, the ledger claims nothing that is not so, and says
-in full what lies where nothing was removed.
+"""Goal: Kafka's own cleaner thins a topic between passes; the ledger claims nothing wrong about it, and reports all
+records of the parts from which nothing was removed.
 
 An hour of ten simulated groups is written into the one partition of a real `__consumer_offsets`, in parts. Some are
 read at once, some when the cleaner has gone over them, and at last another ledger reads the whole for the first time.

@@ -1,12 +1,12 @@
-"""Goal: what befalls real consumers of three clients is one episode each, with its root, out of the broker's own logs.
+"""Goal: each fault of real consumers of three clients is one episode, with its root, found in the broker's own logs.
 
 Each client has groups of its own: in `poll-CLIENT` a consumer processes for longer than its poll interval and then
 commits, in `pause-CLIENT` a whole process is stopped past its session, in `twice-CLIENT` another process starts under
 an instance id that is in use. In `raw` a commit with an old generation is sent as bytes. All of it happens at once.
 
-What members of consumer groups (KIP-848) and of streams groups are refused for is sent as bytes, too, in groups of
-their own: `refused` and `topology` get refusals that last, `repaired` those that a client recovers from at once, and in
-`slow` a member gives nothing up."""
+Requests that a broker refuses from members of consumer groups (KIP-848) and of streams groups are sent as bytes, too,
+in groups of their own: `refused` and `topology` get refusals that last, `repaired` those that a client recovers from at
+once, and in `slow` a member gives nothing up."""
 
 from __future__ import annotations
 
@@ -359,8 +359,8 @@ def modern(broker: LocalBroker) -> dict[str, GroupFacts]:
 def test_refusals_of_modern_groups(
     modern: dict[str, GroupFacts], group: str, expected: set[tuple[str, str, int | None]]
 ) -> None:
-    """Goal: what a broker refused, or fenced a member for, is reported once each, with the epoch that the member
-    claimed; what a client recovers from at once is nothing."""
+    """Goal: each lasting refusal, and each fenced member, is reported once, with the epoch that the member claimed; a
+    refusal from which a client recovers at once is not reported."""
     rows = incidents(modern[group], Rules())
     assert {(row["kind"], row["severity"], row["claimed_generation"]) for row in rows} == expected
     assert {row["occurrences"] for row in rows} <= {1}

@@ -1,4 +1,5 @@
-"""Goal: what a real broker does to committed offsets is reported with its cause, in passes while it happens."""
+"""Goal: each change that a real broker makes to committed offsets is reported with its cause, in passes while it
+happens."""
 
 from __future__ import annotations
 

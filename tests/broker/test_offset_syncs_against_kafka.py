@@ -1,5 +1,5 @@
-"""Goal: what lies in a topic of offset syncs is in the table once, also after several passes, and `failover` answers
-with it."""
+"""Goal: each record of a topic of offset syncs is in the table once, also after several passes, and `failover` answers
+from the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goal: what `offsets --at` writes brings a real group back to where it was, through Kafka's own reset tool."""
+"""Goal: with the file that `offsets --at` writes, Kafka's own reset tool brings a real group back to where it was."""
 
 from __future__ import annotations
 

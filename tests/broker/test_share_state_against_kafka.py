@@ -1,4 +1,4 @@
-"""Goal: what the ledger says of share groups is what a broker and `kafka-share-groups` say, also after a prune."""
+"""Goal: the ledger agrees with a broker and with `kafka-share-groups` about share groups, also after a prune."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def state_log(broker: LocalBroker) -> tuple[int, int]:
 
 
 def test_a_cluster_without_share_groups(spark: SparkSession, sharing: LocalBroker, warehouse: Path) -> None:
-    """Goal: where the topic is not there, a pass does nothing, makes no table, and does not make the topic."""
+    """Goal: if the topic does not exist, a pass does nothing, and makes neither the table nor the topic."""
     for _ in range(2):
         with open_test_ledger(spark, warehouse) as ledger:
             assert update_share_partitions(ledger, sharing.bootstrap_servers) == 0
@@ -195,8 +195,8 @@ def test_a_share_consumer(sharing: LocalBroker, warehouse: Path) -> None:
 
 
 def test_a_prune_is_a_hole(spark: SparkSession, sharing: LocalBroker, warehouse: Path) -> None:
-    """Goal: what the broker pruned before it was read is a hole; the state after it is exact all the same; a pass that
-    is cut short between its two tables repeats and loses nothing."""
+    """Goal: records that the broker pruned before they were read are a hole; the state after the hole is exact all the
+    same; a pass that is cut short between its two tables repeats and loses nothing."""
     before = look(spark, warehouse, sharing)
     ((_, position, _),) = check_log(spark, warehouse)
     deadline = time.monotonic() + WAIT_S_MAX

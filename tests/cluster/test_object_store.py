@@ -158,7 +158,7 @@ def test_a_name_that_is_under_way(spark: SparkSession, s3: S3Server, warehouse: 
 def test_a_store_without_conditional_writes(
     spark: SparkSession, s3: S3Server, warehouse: str, broken: dict[str, object]
 ) -> None:
-    """Goal: where nothing keeps two writers apart, nothing is written, and the sentence says why."""
+    """Goal: on a store that can't keep two writers apart, nothing is written, and the error says why."""
     s3.breaks(**broken)
     storage = open_storage(spark, warehouse)
     with pytest.raises(InputError) as refused:

@@ -1,4 +1,4 @@
-"""Goal: what is shipped for deployment is whole in itself, and says the same as what it was made from."""
+"""Goal: the files for deployments are complete in themselves, and say the same as their sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goal: what the page on the request log asks people to write into their brokers' configuration keeps what we read."""
+"""Goal: brokers configured as the page on the request log says keep every line that we read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goal: what examples/ shows runs over the demo's day, and says what the ledger says."""
+"""Goal: the examples of examples/ run over the demo's day, and agree with the ledger."""
 
 from __future__ import annotations
 

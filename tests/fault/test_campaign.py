@@ -85,7 +85,8 @@ def test_a_row_that_is_there_twice_is_found() -> None:
 
 
 def test_what_a_rebuild_drops(tmp_path: Path) -> None:
-    """Goal: what is kept from pass to pass is compared, but for a warehouse that was rebuilt, where it begins anew."""
+    """Goal: files that a pass keeps for the next one are compared, except in a warehouse that was rebuilt, where they
+    begin anew."""
     stage = Stage(
         name="",
         cluster="",

@@ -165,7 +165,7 @@ def test_records_are_deleted_above_our_position(spark: SparkSession, warehouse: 
 
 
 def test_records_are_deleted_below_our_position(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
-    """Goal: what we have read may go; nothing is refused and nothing changes."""
+    """Goal: records that we have read may be deleted; nothing is refused and nothing changes."""
     ingest(spark, warehouse, broker.bootstrap_servers)
     before = positions(warehouse)
     delete_all_records(broker.bootstrap_servers)

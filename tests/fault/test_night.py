@@ -38,7 +38,7 @@ PLANTED = {"member_flapping", "offset_rewind"}
 
 
 def test_a_night(tmp_path: Path, spark: SparkSession) -> None:
-    """Goal: what was sent is what the table has in the end, and what was planted is among it."""
+    """Goal: the messages that were sent agree with the table at the end, and the planted incidents are among them."""
     pieces = make_pieces(tmp_path / "log", 1, PIECES)
     warehouse, inputs, conf = tmp_path / "warehouse", tmp_path / "inputs", tmp_path / "settings.yaml"
     with receiving() as web:

@@ -1,4 +1,4 @@
-"""Goal: what is said of an incident has its facts: with a fact taken away, the clauses that need it are gone."""
+"""Goal: each clause about an incident rests on facts: without a fact, the clauses that need it are gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goal: what is shipped to a cluster puts one name, `groupledger`, on the path, and holds the folders it links to."""
+"""Goal: the archive for a cluster puts one name, `groupledger`, on the path, and holds the folders it links to."""
 
 from __future__ import annotations
 

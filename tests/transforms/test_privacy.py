@@ -110,7 +110,8 @@ def test_what_members_of_kafkas_consumer_wrote_stays() -> None:
     "text", ["host 10.1.2.3 went", "at /10.1.2.3, and", "clientHost=/10.1.2.3)", "at /0:0:0:0:0:ffff:a01:203"]
 )
 def test_hosts_in_text(text: str) -> None:
-    """Goal: an address in the message of a log is guarded; a version or a name with digits is none."""
+    """Goal: an address in the message of a log is guarded; a version or a name with digits is not taken for an
+    address."""
     guarded = Privacy(hosts=DROP).hosts_in_text(text)
     assert "10.1.2.3" not in guarded
     assert "a01:203" not in guarded

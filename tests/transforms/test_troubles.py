@@ -1,4 +1,4 @@
-"""Goal: what a rule raises about one group's values costs that group; what says more than that ends the task."""
+"""Goal: an error of a rule about one group's values costs that group; an error about more than that ends the task."""
 
 from __future__ import annotations
 

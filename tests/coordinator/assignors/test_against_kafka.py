@@ -64,7 +64,8 @@ def test_random_groups_are_assigned_as_kafka_does(assignor: str, kafka_assign: K
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_histories_stay_equal_to_kafka_over_rounds(assignor: str, kafka_assign: KafkaAssign) -> None:
-    """Goal: what one round assigns is owned in the next, while members and partitions come and go; still equal."""
+    """Goal: members own in each round the partitions that the round before assigned, while members and partitions come
+    and go; every round is still equal to Kafka's."""
     rng = random.Random(f"{SEED} {assignor} histories")
     for _ in range(HISTORIES):
         for group in random_history(rng, assignor):

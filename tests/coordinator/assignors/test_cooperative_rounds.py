@@ -56,7 +56,7 @@ def test_third_consumer_gets_one_partition_of_each_in_the_second_round() -> None
 
 
 def test_member_that_left_is_replaced_in_one_round() -> None:
-    """Goal: what nobody owns any more needs no revocation, so its new owners have it at once."""
+    """Goal: partitions that nobody owns any more need no revocation, so their new owners get them at once."""
     topics = {"payments": TopicPartitions(6)}
     owned = {"consumer-1": partitions(0, 1), "consumer-2": partitions(3, 4)}
     group = {"consumer-1": ["payments"], "consumer-2": ["payments"]}

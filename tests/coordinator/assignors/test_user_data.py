@@ -50,7 +50,8 @@ def test_sticky_user_data_is_laid_out_as_kafka_does() -> None:
 
 
 def test_sticky_reads_version_0_and_ignores_what_follows() -> None:
-    """Goal: no generation behind the partitions is no error; nor are bytes behind the generation."""
+    """Goal: user data without a generation after the partitions is no error; nor are further bytes after the
+    generation."""
     assert sticky_member_data(member(STICKY[:-4])).generation is None
     assert sticky_member_data(member(STICKY + b"more")).generation == 7
 

@@ -92,8 +92,8 @@ def test_retriable_failure_of_an_automatic_commit_is_repeated(cluster: Any, lost
 
 @pytest.mark.parametrize("assignors", [("range",), ("cooperative-sticky",)])
 def test_commits_before_a_rejoin(cluster: Any, assignors: tuple[str, ...]) -> None:
-    """Goal: what was polled is committed with the old generation before the JoinGroup, so that the next owner goes on
-    from there."""
+    """Goal: a member commits its polled records with the old generation before the JoinGroup, so that the next owner
+    goes on from there."""
     member = cluster.start("a", assignors=assignors, **EARLIEST)
     cluster.run(100)
     cluster.produce("payments", 5)
@@ -162,7 +162,8 @@ def test_commit_during_a_rebalance_never_leaves_the_client(cluster: Any, assigno
 
 
 def test_commit_after_poll_expiry_never_leaves_the_client(cluster: Any) -> None:
-    """Goal: who left by its own poll timer knows it: these refusals leave no trace on the broker."""
+    """Goal: a member that left by its own poll timer knows that it left: it refuses the commit itself, and the broker
+    gets no request."""
     member = cluster.start("a", max_poll_interval_ms=10_000, **EARLIEST)
     cluster.run()
     member.is_polling = False

@@ -38,7 +38,7 @@ ENTER: dict[FetchState, Callable[[PartitionState], None]] = {
 
 @pytest.mark.parametrize(("before", "after"), [*itertools.product(FetchState, FetchState)])
 def test_transition(before: FetchState, after: FetchState) -> None:
-    """Goal: what the table allows happens, and what it lacks leaves everything as it was."""
+    """Goal: a transition of the table happens; any other one leaves the state and the position as they were."""
     state = PartitionState()
     ENTER[before](state)
     assert state.fetch_state is before

@@ -373,7 +373,7 @@ def test_membership_lost_before_the_assignment_was_taken(cluster: Any) -> None:
     ],
 )
 def test_settings_that_are_refused(settings: dict[str, Any], message: str) -> None:
-    """Goal: what Java's consumer would not start with."""
+    """Goal: settings with which Java's consumer would not start are refused."""
     with pytest.raises(ValueError, match=message):
         ConsumerConfig(group_id="group", client_id="a", **settings)
 
@@ -461,7 +461,8 @@ def test_sync_answer_after_the_membership_was_lost(cluster: Any, silence: str) -
     ],
 )
 def test_leader_that_can_not_assign(cluster: Any, protocol_name: str, metadata: bytes | None, reason: str) -> None:
-    """Goal: what the leader can not read, or an assignor that it lacks, ends its poll with Java's exception."""
+    """Goal: a leader that can't read a subscription, or lacks the chosen assignor, ends its poll with Java's
+    exception."""
     member = cluster.start("a")
     cluster.run()
     subscription = member.requests(JoinGroupRequest)[0].protocols[0][1] if metadata is None else metadata

@@ -169,7 +169,7 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_every_kind_has_a_template() -> None:
-    """Goal: what the coordinator logs, and each reason that it gives, is in the table of a broker's texts."""
+    """Goal: each line that the coordinator logs, and each reason that it gives, is in the table of a broker's texts."""
     logged = set()
     reasons = set()
     for path in (ROOT / "coordinator" / "model").rglob("*.py"):

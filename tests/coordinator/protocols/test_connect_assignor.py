@@ -68,7 +68,7 @@ def test_two_that_come_share() -> None:
 
 
 def test_another_leader_assigns_at_once() -> None:
-    """Goal: what a leader remembers dies with it: its successor takes lost tasks for new ones."""
+    """Goal: a leader's memory dies with it: its successor takes lost tasks for new ones."""
     rounds = Rounds()
     rounds.round(0, "a", "b", "c")
     rounds.assignor = ConnectAssignor(D)

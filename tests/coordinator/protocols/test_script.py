@@ -14,7 +14,7 @@ GOOD: dict[str, Any] = {
 
 
 def test_a_script() -> None:
-    """Goal: events are in the order of time, members have names, and the end lies ten minutes behind the last event."""
+    """Goal: events are in the order of time, members have names, and the end lies ten minutes after the last event."""
     script = script_of("s", GOOD)
     assert [event.action for event in script.events] == ["crash", "join"]
     assert (script.members_at_start, script.from_ms, script.until_ms) == (("m01", "m02"), 1_000, 605_000)
@@ -44,6 +44,6 @@ def test_a_script() -> None:
     ],
 )
 def test_a_script_that_cannot_be_played(changed: dict[str, Any], message: str) -> None:
-    """Goal: what is wrong with a script is said in a sentence."""
+    """Goal: a script with a mistake is refused in a sentence that names the mistake."""
     with pytest.raises(ScriptError, match=message):
         script_of("s", GOOD | changed)

@@ -67,7 +67,8 @@ def offsets_of(batches: list[Batch]) -> dict[int, int]:
 @settings(max_examples=200)
 @given(STEPS)
 def test_cleaning_keeps_the_state(steps: list[Any]) -> None:
-    """Goal: who loads a cleaned log knows what the uncleaned one says, now and after open transactions end."""
+    """Goal: a coordinator that loads a cleaned log knows the same as from the uncleaned one, now and after open
+    transactions end."""
     log = log_of(steps)
     thin = cleaned(log.batches, log.last_stable_offset, DELETE_RETENTION_MS * 2)
     ends = [

@@ -15,7 +15,7 @@ def test_known_numbers() -> None:
 
 
 def test_named_sources_are_independent() -> None:
-    """Goal: what one name draws does not depend on what another has drawn."""
+    """Goal: the numbers that one name draws do not depend on the draws of another name."""
     parent = RandomSource(7)
     before = parent.source("group", 1).bits()
     parent.bits()

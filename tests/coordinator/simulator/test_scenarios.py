@@ -386,7 +386,7 @@ def test_day() -> None:
 
 
 def test_a_group_is_the_same_in_any_company() -> None:
-    """Goal: what happens to a group does not depend on how many others there are."""
+    """Goal: the history of a group does not depend on the number of other groups."""
     lives = []
     for groups in (1, 2):
         simulation = prepare(SCENARIOS["rolling-restart"], 7, groups)

@@ -14,8 +14,8 @@ ROLLING = SCRIPTS["rolling-deploy"]
 
 
 def test_moved() -> None:
-    """Goal: what is given to another member has moved, also after one round without an owner, but not after two, and
-    not after everybody had gone."""
+    """Goal: a partition that another member gets has moved, also after one round without an owner, but not after two
+    such rounds, and not after a round without any member."""
     assert moved([{P: "a"}, {P: "b"}], 1) == 1
     assert moved([{P: "a"}, {P: "b"}], 0) == 1
     assert moved([{P: "a"}, {Q: "b"}, {P: "b", Q: "b"}], 1) == 1

@@ -1,4 +1,4 @@
-"""Goal: what is asked for is read by Kafka's names, and nothing else is."""
+"""Goal: a setting is read by Kafka's names, and by no others."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_changes() -> None:
     ],
 )
 def test_refusals(asked: list[str], sentence: str) -> None:
-    """Goal: what is unknown, no number, impossible or contradictory is refused with the remedy."""
+    """Goal: a setting that is unknown, no number, impossible or contradictory is refused with the remedy."""
     with pytest.raises(SettingError) as refused:
         changed(Setting(), asked)
     assert str(refused.value).startswith(sentence)

@@ -111,7 +111,8 @@ def test_restarts_of_static_members_take_alike() -> None:
 
 
 def test_silence_began_before() -> None:
-    """Goal: who was removed for its silence crashed a session before; who was too slow, a poll interval."""
+    """Goal: a member that was removed for its silence crashed one session before; a member that was too slow stopped
+    polling one poll interval before."""
     steady = tenure(9, 10_000, None, client_id="other")
     (_, (action, apart)) = of(steady, tenure(1, None, 100_000, SILENT))
     assert action == "crash"

@@ -134,7 +134,7 @@ def test_what_is_not_known_is_said(ledger: groupledger.Ledger) -> None:
     ],
 )
 def test_errors_are_sentences(warehouse: Path, ask: Any, error: type[Exception], sentence: str) -> None:
-    """Goal: what is wrong raises one of the errors that the package names."""
+    """Goal: a wrong question raises one of the errors that the package names."""
     with pytest.raises(error, match=sentence):
         ask(warehouse)
 

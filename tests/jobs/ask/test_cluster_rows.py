@@ -88,7 +88,7 @@ def test_operators(tmp_path: Path, read: list[str]) -> None:
 
 
 def test_files_by_date(tmp_path: Path, read: list[str]) -> None:
-    """Goal: of a table that is partitioned only the files of the wanted partitions are read, and their rows have its
+    """Goal: in a partitioned table, only the files of the wanted partitions are read, and their rows have the partition
     columns."""
     days = [AT.date() - timedelta(days=each) for each in range(3)]
     rows = [{"cluster": CLUSTER, "group_id": "g", "sample_date": each, "lag": day} for day, each in enumerate(days)]
@@ -263,7 +263,7 @@ def test_commit_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", all_tables(), ids=lambda table: table.name)
 def test_schemas(table: Any) -> None:
-    """Goal: what is read without Spark has the columns and types that Spark's definition has."""
+    """Goal: a table that is read without Spark has the columns and types of Spark's definition."""
     wanted = arrow_schema(table.schema)
     found = schema_of(table.name)
     assert found.names == wanted.names

@@ -86,7 +86,8 @@ def test_the_deployments_of_a_day(day: Path) -> None:
 
 
 def test_one_deployment(day: Path) -> None:
-    """Goal: that of an instant, or the last one before it, is compared with the one before; what is none is said."""
+    """Goal: the deployment of an instant, or the last one before it, is compared with the one before; a crash loop is
+    reported as no deployment."""
     (second,) = rows(day, "deploy", "order-archive", "--at", "2026-11-25T11:40Z")
     (first,) = rows(day, "deploy", "order-archive", "--at", "2026-11-25T10:50Z")
     assert (first["before"], second["before"]["deploys"]) == (None, 1)
@@ -102,7 +103,7 @@ def test_one_deployment(day: Path) -> None:
 
 
 def test_members_are_read_once(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: what one deployment cost is answered by one read of the group's members."""
+    """Goal: one read of the group's members answers the question about the cost of a deployment."""
     read: list[str] = []
     rows_of = ClusterRows.rows
 

@@ -147,7 +147,8 @@ def test_the_locks_alone(folder: Path, statement: str, database: Callable[[], An
 
 
 def test_connections_share_no_rows() -> None:
-    """Goal: what a question of ours registers is seen by it alone, also while another one is answered, in UTC."""
+    """Goal: only the connection that registers a table sees it, also while another question is answered, and each
+    connection is in UTC."""
     numbers = pa.table({"number": [1]})
     with shared_database() as one, shared_database() as other:
         one.register("numbers", numbers)
@@ -292,7 +293,7 @@ def test_a_table_that_was_merged_into(tmp_path: Path) -> None:
 
 
 def test_only_what_is_named_is_opened(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a question about one table opens that one; about the view, the tables behind it."""
+    """Goal: a question about one table opens that one; a question about the view opens the tables that it reads."""
     opened: list[str] = []
     rows = Snapshots.rows
 
@@ -309,7 +310,8 @@ def test_only_what_is_named_is_opened(warehouse: Path, monkeypatch: pytest.Monke
 
 
 def test_the_view_of_an_earlier_release(warehouse: Path) -> None:
-    """Goal: commits are reported where a table behind the view is not there yet: it is empty, and so listed."""
+    """Goal: the view `offset_commits` reports commits though a table that it reads does not exist yet; a query of that
+    table has no rows."""
     assert "member_epochs" not in Snapshots(str(warehouse)).existing
     (reported,) = answer(
         warehouse, "SELECT count(committer_generation) AS known, count(owner) AS owned FROM offset_commits"

@@ -60,7 +60,7 @@ def of(found: list[dict[str, Any]], partition: int) -> dict[str, Any]:
 
 
 def test_rates_without_scatter(warehouse: Path) -> None:
-    """Goal: what goes on evenly is foretold to the second, with the rates and the trend."""
+    """Goal: an even course is forecast to the second, with the rates and the trend."""
     as_of, found = forecasts(ClusterRows(str(warehouse), CLUSTER), "pay")
     assert as_of == AT
     row = of(found, 0)
@@ -102,7 +102,7 @@ def test_unknown(warehouse: Path) -> None:
 
 
 def test_sentences(warehouse: Path) -> None:
-    """Goal: one sentence names the slowest partition, or the one of which nobody knows, and one the first loss."""
+    """Goal: one sentence names the slowest partition, or the partition without a forecast, and one the first loss."""
     _, found = forecasts(ClusterRows(str(warehouse), CLUSTER), "pay")
     first, second = sentences(found)
     assert first == (
@@ -181,7 +181,7 @@ def test_what_retention_of_a_simulation_overtakes(tmp_path: Path) -> None:
 
 
 def test_expiry(warehouse: Path) -> None:
-    """Goal: of a group's offsets the first to expire is named, and of one whose members keep them none."""
+    """Goal: the offset of a group that expires first is named; a group whose members keep its offsets has none."""
     value = {"topic": "orders", "partition": 0, "offset": 5, "topic_id": "x", "leader_epoch": -1}
     value |= {"commit_timestamp_ms": round(AT.timestamp() * 1_000), "expire_timestamp_ms": -1}
     record = {"kafka_partition": 7, "kafka_offset": 1, "kafka_timestamp": AT, "record_type": "offset_commit"}

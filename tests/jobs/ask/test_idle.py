@@ -1,4 +1,4 @@
-"""Goal: of each partition the newest commit counts, whatever times a client wrote into it."""
+"""Goal: the newest commit of each partition counts, whatever times a client wrote into it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_times(tmp_path: Path, commits: list[dict[str, Any]], wanted: tuple[str,
 
 
 def test_an_offset_that_may_be_gone(tmp_path: Path) -> None:
-    """Goal: where the log hides what became of it, nothing is said of an offset's expiry."""
+    """Goal: the expiry of an offset is not forecast if the log hides whether the offset is still there."""
     stretch = {
         "kafka_partition": 7,
         "from_offset": 2,

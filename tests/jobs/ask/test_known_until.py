@@ -132,7 +132,7 @@ def test_a_topic_that_is_not_known(warehouse: Path) -> None:
 
 
 def test_what_is_not_known(tmp_path: Path) -> None:
-    """Goal: where the log was not read to any end, or the group is not there, no instant is made up."""
+    """Goal: without a known end of the log, or without the group, there is no instant."""
     assert last_known(ClusterRows(str(tmp_path), CLUSTER)) is None
     write(tmp_path, "coverage", {"kafka_partition": 7})
     assert last_known(ClusterRows(str(tmp_path), CLUSTER)) is None

@@ -1,4 +1,5 @@
-"""Goal: what the lag of a group is computed from is read back as what earlier rounds left behind, as Spark reads it."""
+"""Goal: the inputs for the lag of a group are read from the tables as earlier rounds left them, and as Spark reads
+them."""
 
 from __future__ import annotations
 
@@ -65,8 +66,9 @@ def events(folder: Path, rules: LagRules, **tables: list[dict[str, Any]]) -> dic
 
 
 def test_commits_and_the_ends_before_them(tmp_path: Path) -> None:
-    """Goal: of what was counted only the last commits, each with the end of the newest round that did not count it; an
-    end stands before the commit at its offset. Of what was not, all below the round; of other groups, nothing."""
+    """Goal: commits that a round has counted are read back only as far as rules need the last of them, each with the
+    end of the newest round that did not count it; an end stands before the commit at its offset. Commits that no round
+    has counted are read up to the round; commits of other groups are not."""
     offsets = (5, 9, 10, 19, 20, 29, 30)
     rows = [*map(commit, offsets), commit(11, OFFSETS_TOPIC), commit(12, group_id="other")]
     found = events(tmp_path, LagRules(burrow=BurrowRules(intervals=3)), coordinator_records=rows)
@@ -75,8 +77,8 @@ def test_commits_and_the_ends_before_them(tmp_path: Path) -> None:
 
 
 def test_topics_that_were(tmp_path: Path) -> None:
-    """Goal: each id of a topic with its last sample before the rounds and its highest end; the samples of the group's
-    topics that a window holds, and those of the rounds."""
+    """Goal: each topic id is read with its last sample before the rounds and its highest end; besides, the samples of
+    the group's topics in the window, and those of the rounds."""
     ages = (*range(1, RECENT_ENDS_MAX), *range(1_000, 1_064))
     samples = [watermark(-age, "t", 0, 1) for age in ages]
     samples += [watermark(-(WINDOW_MS // ROUND_MS) - 10, "t", 0, 900), watermark(0, "strange", 0, 5)]
@@ -92,7 +94,7 @@ def test_topics_that_were(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("window_rounds", "expected"), [(1, [(2, 8)]), (12, [(0, 6), (2, 8)])])
 def test_points(tmp_path: Path, window_rounds: int, expected: list[tuple[int, int]]) -> None:
-    """Goal: what the rounds of one window before found, where there was a commit."""
+    """Goal: the points of the rounds of one window before are read back, where there was a commit."""
     rows = [
         sampled(number, group_id=GROUP, topic="t", partition=0, committed_offset=offset, lag=1)
         for number, offset in enumerate((6, None, 8, 9))
@@ -104,7 +106,8 @@ def test_points(tmp_path: Path, window_rounds: int, expected: list[tuple[int, in
 
 
 def test_owners(tmp_path: Path) -> None:
-    """Goal: who owned what at the rounds, with the host of the tenure in which it began, also if the id came back."""
+    """Goal: the owners at the rounds are read back, each with the host of the tenure in which the ownership began, also
+    if the member id came back."""
     tenures = [interval("m", 0, 15, client_host="first"), interval("m", 15, None, client_host="second")]
     owned = [interval("m", begin, end, topic="t", partition=0) for begin, end in ((1, 5), (14, 25), (26, None))]
     found = events(tmp_path, LagRules(), coordinator_records=[], members=tenures, assignments=owned)

@@ -45,7 +45,8 @@ def test_another_table_in_its_place(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_cleaned_up(tmp_path: Path) -> None:
-    """Goal: where the next versions came and their log files went again, the newest one is opened."""
+    """Goal: the newest version is opened, also if the log files of the versions in between were written and removed
+    again."""
     write(tmp_path / "t", 1)
     first = open_table(str(tmp_path / "t"))
     for number in range(3):
@@ -59,7 +60,7 @@ def test_a_log_that_was_cleaned_up(tmp_path: Path) -> None:
 
 
 def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: of many tables only the last ones stay open."""
+    """Goal: only the tables that were used last stay open."""
     monkeypatch.setattr(opened_tables, "KEPT_MAX", 2)
     tables = [tmp_path / str(number) for number in range(3)]
     for table in tables:

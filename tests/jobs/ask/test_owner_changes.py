@@ -1,4 +1,4 @@
-"""Goal: who took over what at a rebalance is said in few words, as the intervals of owners say."""
+"""Goal: few words report who took over which partitions at a rebalance, and agree with the intervals of owners."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def reported(warehouse: Path, since: int, until: int | None, *rows: dict[str, An
 
 
 def test_takeovers(tmp_path: Path) -> None:
-    """Goal: what is taken is reported with whom it was taken from, what nobody takes with who gave it up; the same
-    owner in a new interval is no change, and a new incarnation takes from nobody."""
+    """Goal: a taken partition is reported with its former owner, and an untaken one with the member that gave it up;
+    the same owner in a new interval is no change, and a new incarnation takes from nobody."""
     assert reported(
         tmp_path,
         1,
@@ -70,7 +70,8 @@ def test_what_is_not_known(tmp_path: Path) -> None:
 
 
 def test_few_words(tmp_path: Path) -> None:
-    """Goal: of many members and partitions the first are listed, and how many are left out; a window cuts."""
+    """Goal: a change with many members and partitions lists the first of them, and counts the others; changes outside
+    of the window are left out."""
     rows = [interval(partition, "many", 3, None) for partition in range(10)]
     rows += [interval(10 + number, f"m{number}", 3, 4) for number in range(5)]
     rows += [interval(20, "late", 4, None)]

@@ -62,14 +62,14 @@ def test_answers(warehouse: Path) -> None:
 
 
 def test_a_query_that_takes_long(warehouse: Path) -> None:
-    """Goal: what DuckDB prints beside a long query, a bar from the second second on, is no part of its answer."""
+    """Goal: the progress bar that DuckDB prints for a query of more than two seconds is no part of the answer."""
     found = ask(str(warehouse), "SELECT sleep_ms(2500) AS slept", {}, timeout_s=ENOUGH_S)
     assert found.num_rows == 1
 
 
 @pytest.mark.parametrize("text", NO_END.values(), ids=NO_END.keys())
 def test_no_end(warehouse: Path, text: str) -> None:
-    """Goal: what DuckDB can't be interrupted in ends, too, and the sentence is the same."""
+    """Goal: a query that DuckDB can't interrupt is ended, too, with the same error."""
     with pytest.raises(InputError, match=r"took longer than 0.5 s: ask for less, or give --timeout"):
         ask(str(warehouse), text, {}, timeout_s=0.5)
 
@@ -91,7 +91,7 @@ def test_all_memory(warehouse: Path, text: str) -> None:
     ],
 )
 def test_errors(warehouse: Path, text: str, kind: type[Exception], sentence: str) -> None:
-    """Goal: what is wrong comes back with its class, at whatever row it shows."""
+    """Goal: an error of a query comes back with its class, whichever row causes it."""
     if "damaged" in text:
         text = "SELECT * FROM incidents"
         write_deltalake(str(warehouse / "incidents"), pa.table({"group_id": ["a"]}))

@@ -210,7 +210,8 @@ def test_idle(ask: Ask) -> None:
 
 
 def test_readers_and_committers(ask: Ask) -> None:
-    """Goal: who owns, subscribes to or has committed for a topic; and who commits most."""
+    """Goal: `readers` lists the groups that own, subscribe to or have committed for a topic; `committers` lists the
+    groups that commit most."""
     columns = ("group_id", "partitions_owned", "members_subscribed", "partitions_committed", "is_simple")
     found = answers(ask("readers", "orders", "--json"))
     assert [tuple(row[name] for name in columns) for row in found] == [
@@ -224,7 +225,8 @@ def test_readers_and_committers(ask: Ask) -> None:
 
 
 def test_history_is_asked_for(spark: SparkSession, tmp_path: Any) -> None:
-    """Goal: where there is no table at all, the path is doubted; where a command has not made its own, it is named."""
+    """Goal: a warehouse without any table raises doubts about the path; a missing table is named with the command that
+    makes it."""
     command = ["--warehouse", str(tmp_path)]
     result = CliRunner().invoke(main, ["group", "g", *command])
     assert result.exit_code == 2
@@ -303,7 +305,7 @@ def test_offsets_at(ask: Ask, name: str, seconds: float, offsets: dict[int, int 
 
 
 def test_why(ask: Ask) -> None:
-    """Goal: what happened stands in the order of time, and the end is the verdict."""
+    """Goal: the entries of `why` are in the order of time, and the verdict is the last one."""
     *entries, verdict, beyond = answers(ask("why", "g1", "--since", at(0), "--json"), 4)
     assert "nobody has looked for incidents yet" in beyond["not_known"]
     assert entries == sorted(entries, key=lambda entry: entry["at"])
@@ -328,7 +330,8 @@ def test_diff(ask: Ask) -> None:
 
 
 def test_nobody(ask: Ask) -> None:
-    """Goal: where nobody owns a partition, the answer has the last who did; where nobody is a member, it says so."""
+    """Goal: if nobody owns a partition, the answer names the last owner; if a group has no members, the answer says
+    so."""
     (found,) = answers(ask("owner", "emptied", "orders", "0", "--at", at(3), "--json"))
     assert found["status"] == "unowned"
     assert found["reason"].startswith("a is the last known owner, until ")

@@ -95,7 +95,8 @@ def test_convergence(tables: ClusterRows) -> None:
 
 
 def test_changes(tables: ClusterRows, member_ids: dict[str, list[str]]) -> None:
-    """Goal: who goes away gives nothing up, and who comes back takes it from there."""
+    """Goal: a static member that goes away gives nothing up, and its partitions pass from it to the member that comes
+    back."""
     (first, second) = member_ids["i1"]
     found = dict(owner_changes(tables, GROUP, instant_of(AWAY), None))
     assert found[instant_of(AWAY)] == f"{first} is away, and static 1 stays reserved for it"

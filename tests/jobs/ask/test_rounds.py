@@ -53,7 +53,7 @@ def test_the_newest(
 
 
 def test_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: of many files, only those that can hold the newest round are read."""
+    """Goal: only the files that can hold the newest round are read, however many there are."""
     for seconds in range(5):
         add(tmp_path, ("c", START + timedelta(seconds=seconds)))
     add(tmp_path, ("other", START + timedelta(seconds=9)))

@@ -1,4 +1,5 @@
-"""Goal: where a share group stands is read from the last pass by an instant, with the records that come back again."""
+"""Goal: the state of a share group is read from the last pass by an instant, with the records that are delivered
+again."""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ def put(warehouse: Path, table: str, *rows: dict[str, Any]) -> None:
 
 
 def test_why_reads_the_state_of_a_share_group(tmp_path: Path) -> None:
-    """Goal: what became of deliveries is in the verdict on a share group, from the updates of its state alone."""
+    """Goal: the verdict on a share group has the fate of its deliveries, from the updates of its state alone."""
     at = {"started_at": FIRST, "group_type": "share", "group_id": "g"}
     put(tmp_path, "groups", {**at, "incarnation": 0, "is_open": 1, "is_deleted": False})
     put(tmp_path, "generations")

@@ -53,7 +53,7 @@ def invoke(*arguments: str) -> Result:
 
 
 def test_head_of_a_query() -> None:
-    """Goal: what a query answers and its parameters are read off its head, and only off its head."""
+    """Goal: a query's summary and parameters are read from its head, and only from its head."""
     query = parse(
         "q", "-- What it answers,\n-- in two lines.\n-- :a = 1  A.\n-- :b =  B.\n\nSELECT :a\n-- :c = 3  No.\n"
     )

@@ -184,7 +184,7 @@ def test_names_or_all(warehouse: Path) -> None:
 
 
 def test_kept(warehouse: Path, tmp_path: Path) -> None:
-    """Goal: of kept answers the newest run counts; without any there are none."""
+    """Goal: if several runs kept answers, the newest run counts; without a run there are no answers."""
     none = ClusterRows(str(warehouse), "c")
     assert (stored_totals(none), stored_of_group(none, "orders")) == ([], [])
     (found,) = what_if(none, ["orders"], QUESTION)
@@ -232,6 +232,6 @@ def test_page(warehouse: Path) -> None:
 
 
 def test_too_long(warehouse: Path) -> None:
-    """Goal: who asks for too much gets a sentence, and the process is gone."""
+    """Goal: a question that takes too long is refused in a sentence, and its process ends."""
     with pytest.raises(InputError, match=r"takes longer than 0\.1 s: ask for a shorter one"):
         ask(str(warehouse), "c", "orders", QUESTION, 0.1)

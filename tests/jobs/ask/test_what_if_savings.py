@@ -32,7 +32,8 @@ def figure(
     ],
 )
 def test_one_number(of: dict[str, Any], text: str, remains: int) -> None:
-    """Goal: what is spared ends at what was observed, or else replayed; what remains adds up with it."""
+    """Goal: a saving is at most the figure that was observed or, without one, replayed; saving and remainder add up to
+    that figure."""
     cut = capped(of)
     assert (saving_text(cut), would_be(cut)) == (text, remains)
     assert capped(cut) == cut

@@ -81,7 +81,7 @@ def test_episodes() -> None:
 
 
 def test_a_diagnosis_names_each_member() -> None:
-    """Goal: where episodes of several members are one diagnosis, it names all of them, and no other."""
+    """Goal: a diagnosis that covers episodes of several members names all of these members, and no other."""
     rows = [
         incident("error", root, 1, None, kind="refused", client_id=client, explanation=f"{client} was refused.")
         for root, client in (("r1", "pod-1"), ("r2", "pod-2"), ("r3", "pod-3"))
@@ -105,8 +105,8 @@ def lag(minutes: int, partition: int, records: int | None, status: str) -> dict[
 
 
 def test_what_rebalances_cost(tmp_path: Path) -> None:
-    """Goal: of a cooperative rebalance the slowest partition is reported, and a lower bound where no upper one is
-    known; the list of groups has the longest of both."""
+    """Goal: the slowest partition of a cooperative rebalance is reported, and a lower bound if no upper one is known;
+    the list of groups has the longest of both."""
     write(tmp_path, "groups", {"kafka_partition": 7})
     write(tmp_path, "coverage", {"kafka_partition": 7, "completeness": "complete", "from_offset": 0, "to_offset": 9})
     row = {"from_generation": 3, "happened_at": AT, "is_hole": False, "partitions_moved": 2, "partitions_lost": 0}

@@ -127,7 +127,7 @@ SPARK = "run `pip install 'groupledger[spark]'`, then `groupledger setup`"
     ],
 )
 def test_what_is_not_installed(warehouse: Path, command: str, remedy: str) -> None:
-    """Goal: what needs Spark or Great Expectations says in a sentence how to get it."""
+    """Goal: a command that needs Spark or Great Expectations says in a sentence how to install it."""
     done = without_spark(*command.split(), warehouse=warehouse)
     assert done.returncode == 2
     assert remedy in done.stderr

@@ -52,7 +52,7 @@ def test_the_only_cluster(warehouse: Path) -> None:
 
 
 def test_several_clusters(warehouse: Path) -> None:
-    """Goal: where there are several, one has to be named, and the error lists them."""
+    """Goal: if a warehouse has several clusters, a question must name one, and the error lists them."""
     write(warehouse, "coverage", [{"cluster": "north", "kafka_partition": 0}])
     refused = run(warehouse, "groups")
     assert refused.exit_code == 2
@@ -82,7 +82,7 @@ def test_teams(warehouse: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_warehouse(tmp_path: Path) -> None:
-    """Goal: that there is no warehouse is said at once."""
+    """Goal: a missing warehouse is reported at once."""
     refused = run(tmp_path / "nowhere", "groups")
     assert refused.exit_code == 2
     assert "has no tables" in refused.stderr
@@ -131,7 +131,7 @@ def test_a_zone(warehouse: Path) -> None:
 
 
 def test_only_some_rows(warehouse: Path) -> None:
-    """Goal: of many incidents the last ones can be asked for, and of many topics those in trouble."""
+    """Goal: `incidents --limit` lists the last incidents, and `topics` can list only topics in trouble."""
     incident = {"cluster": "east", "group_id": "payments", "kind": "unknown_member", "severity": "error"}
     times = [KNOWN_UNTIL - timedelta(hours=hours) for hours in (3, 2, 1)]
     write(

@@ -203,7 +203,7 @@ def test_what_nobody_foresaw(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_library_that_panics(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: what delta-rs raises when it panics, which is no Exception, ends in a sentence, too."""
+    """Goal: a panic of delta-rs, which is no Exception in Python, ends in a sentence, too."""
     panic = type("PanicException", (BaseException,), {})
 
     def fail(*_: object, **__: object) -> None:

@@ -134,8 +134,8 @@ def test_clusters_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_report_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: what is attached to a report of a fault has versions and results, and no name of a host, a folder, a group
-    or a cluster."""
+    """Goal: a report to attach to a bug has versions and results, and no name of a host, a folder, a group or a
+    cluster."""
     bad = Check("brokers", BAD, "no answer from secret-host", "ask secret-host")
     monkeypatch.setattr(doctor, "cluster_checks", lambda *_: [bad])
     of_both = "{bootstrap_servers: 'secret-host:1'}"
@@ -170,7 +170,7 @@ def test_groups_in_trouble(tmp_path: Path) -> None:
 
 
 def test_settings_of_the_cluster() -> None:
-    """Goal: what destroys offsets is found; what we may not see is unknown, and no fault."""
+    """Goal: settings that destroy offsets are found; settings that we may not see are unknown, and no fault."""
     broker = {"offsets.retention.minutes": "10080"}
     found = list(setting_checks(COMPACTED, broker))
     assert [check.state for check in found] == [GOOD, GOOD]

@@ -1,4 +1,4 @@
-"""Goal: what the commands make belongs to their owner alone, and they leave nothing anywhere else."""
+"""Goal: only their owner can read the files that the commands make, and the commands leave no files elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_the_settings_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: files are their owner's alone from the first moment on, unless the settings say otherwise; Hadoop's client
-    is reported the same as the system."""
+    gets the same mask as the process."""
     monkeypatch.setattr(session, "local_jars", lambda: ["a.jar"])
     conf = tmp_path / "conf.yaml"
     conf.write_text("storage: {umask: '027'}")

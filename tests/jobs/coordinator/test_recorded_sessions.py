@@ -1,5 +1,5 @@
-"""Goal: what a group of KIP-848 went through at the socket stands in the recorded logs, as the pipeline's rules read
-it."""
+"""Goal: the recorded logs have everything that a group of KIP-848 went through at the socket, as the pipeline's rules
+read it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def played(directory: Path) -> Session:
 
 
 def test_a_session_is_reported(tmp_path: Path) -> None:
-    """Goal: who joined, expired and left, and what was refused, come out of the two logs as triggers and incidents."""
+    """Goal: the two logs of a session show as triggers and incidents which members joined, expired and left, and which
+    requests were refused."""
     session = played(tmp_path)
     requests = request_facts(("request.log", line) for line in session.lines("request-log"))[GROUP]
     beats = [each for each in requests if each.api == "CONSUMER_GROUP_HEARTBEAT"]

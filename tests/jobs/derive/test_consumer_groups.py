@@ -125,8 +125,8 @@ def test_who_waited_for_whom(at_once: Path) -> None:
 
 
 def test_who_held_up_the_others(spark: SparkSession, at_once: Path, tmp_path: Path) -> None:
-    """Goal: where records gather in a partition that a member kept from another, the incident names this member. When
-    there is none is tested by the tests of the rules."""
+    """Goal: if records gather in a partition that a member kept from another, the incident names this member. The tests
+    of the rules show when there is no incident."""
     waits = [
         (step["valid_to"] - step["targeted_at"], step["targeted_at"] - BEGAN_AT.replace(tzinfo=None), of)
         for step in table(spark, at_once, MEMBER_EPOCHS).where("group_id = 'dynamic'").collect()

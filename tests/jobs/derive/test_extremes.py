@@ -214,7 +214,8 @@ def drawn(templates: Sequence[Any], count: int) -> Iterator[tuple[Case, Any]]:
 
 
 def test_the_cases() -> None:
-    """Goal: what is tried, counted: a field that is added to a format is tried without a change here."""
+    """Goal: the number of cases is as counted here: a field that is added to a format is tried without a change in this
+    file."""
     assert (len(CASES), len(FIELDS), len(EXTREMES)) == (1038, 112, 22)
     assert len({case.group_id for case in CASES}) == len(CASES)
 
@@ -228,7 +229,7 @@ def test_healthy_groups(passes: Passes, table: str) -> None:
 
 
 def test_what_is_kept_of_commits(passes: Passes) -> None:
-    """Goal: a record with a time far ahead does not keep the commits behind it in its partition from being settled."""
+    """Goal: a record with a time far ahead does not keep the commits after it in its partition from being settled."""
     beside, alone = (
         json.loads((each / "_groupledger" / CLUSTER / "commit_steps.json").read_text())["positions"] for each in passes
     )
@@ -248,7 +249,7 @@ def test_times_of_incidents(passes: Passes, column: str) -> None:
 
 @pytest.mark.parametrize("column", ["from_time", "to_time"])
 def test_what_is_known(passes: Passes, column: str) -> None:
-    """Goal: what the ledger knows of the log neither begins nor ends at a record's strange time."""
+    """Goal: the time that the ledger knows neither begins nor ends at a record's strange time."""
     beside, alone = (
         sorted(DeltaTable(str(each / "coverage")).to_pyarrow_table(columns=[column])[column].to_pylist())
         for each in passes

@@ -275,8 +275,8 @@ def test_a_mixed_history(spark: SparkSession, simulated: Simulated, whole: Path,
 
 
 def test_a_commit_of_records_that_was_emptied(spark: SparkSession, simulated: Simulated, tmp_path: Path) -> None:
-    """Goal: neither a pass of the history nor `validate` takes records for read whose commit is lost; both go on once
-    its file is restored."""
+    """Goal: if a commit of the table of records is lost, neither a pass of the history nor `validate` takes its records
+    for read; both go on once the file of the commit is restored."""
     append(spark, tmp_path, simulated.between(0, 30))
     with open_test_ledger(spark, tmp_path) as ledger:
         version = ledger.version(COORDINATOR_RECORDS)

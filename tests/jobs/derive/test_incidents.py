@@ -154,8 +154,8 @@ def test_steps_however_much_is_kept(spark: SparkSession, warehouse: Path, found:
 
 
 def test_last_commits_behind_retention(spark: SparkSession, warehouse: Path, found: object, tmp_path: Path) -> None:
-    """Goal: that nothing followed a commit is known though retention has removed its record, and what was kept is
-    dropped; where the record is still there, the commit counts once."""
+    """Goal: the ledger knows that nothing followed a commit, though retention has removed its record, and drops its
+    kept rows; a commit whose record is still there counts once."""
     copied = tmp_path / "warehouse"
     shutil.copytree(warehouse, copied)
     with open_test_ledger(spark, copied, SIMULATED) as ledger:

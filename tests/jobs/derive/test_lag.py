@@ -126,7 +126,8 @@ def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_rows(spark: SparkSession, warehouse: Path) -> None:
-    """Goal: what a round had counted then, with owners of then; nothing of a topic or an incarnation that had ended."""
+    """Goal: each round has the commits that it counted and the owners of that time; it has no rows of a topic or an
+    incarnation that had ended."""
     with open_test_ledger(spark, warehouse) as ledger:
         rows = table_rows(ledger)
     assert all(row.status for row in rows)
@@ -310,7 +311,7 @@ def at(number: int) -> str:
     ],
 )
 def test_refused(warehouse: Path, arguments: Sequence[str], sentence: str) -> None:
-    """Goal: what can't be answered is refused with the remedy."""
+    """Goal: a question that can't be answered is refused with the remedy."""
     result = ask(warehouse, *arguments)
     assert result.exit_code == 2
     assert sentence in " ".join(result.stderr.split())

@@ -53,7 +53,8 @@ def described_at(step: str) -> tuple[datetime, dict[str, Any]]:
 
 
 def test_the_tables_of_the_fold(spark: SparkSession, at_once: Path) -> None:
-    """Goal: what members had when is what the pure fold says, with the names that the share group's records have."""
+    """Goal: the tables have the holdings of members that the pure fold gives, with the names from the share group's
+    records."""
     columns = ("member_id", "from_offset", "to_offset", "from_generation", "to_generation")
     for of_table, group_id, held in (
         (SHARE_ASSIGNMENTS, SHARE, ("topic", "partition")),
@@ -82,8 +83,8 @@ def test_cut_and_rebuilt(spark: SparkSession, at_once: Path, tmp_path: Path) -> 
 
 
 def test_names_that_come_late(spark: SparkSession, tmp_path: Path) -> None:
-    """Goal: where a cleaner has left the record with the topics' names behind those of the members, what members had
-    is written again under the names."""
+    """Goal: if a cleaner has left the record with the topics' names after the records of the members, the holdings of
+    members are written again under the names."""
     of_share = [row for row in log_rows(name=LOG) if row["group_id"] == SHARE]
     found = [row for row in of_share if row["record_type"] == SHARE_GROUP_STATE_PARTITION_METADATA.record_type]
     with_names = next(row for row in reversed(found) if not row["is_tombstone"])

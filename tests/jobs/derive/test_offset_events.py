@@ -1,4 +1,5 @@
-"""Goal: what a real broker wrote of resets, deletions and expiries is reported with its cause, however the log is cut.
+"""Goal: each reset, deletion and expiry in a real broker's log is reported with its cause, however the log is cut into
+passes.
 
 `data/offset_removals.jsonl` is the log of a broker; `python -m lab.kafka.offset_removals` makes it again.
 """
@@ -236,8 +237,7 @@ def test_rebuild_behind_retention(spark: SparkSession, recorded: DataFrame, repo
 
 
 def test_thinned_log(spark: SparkSession, recorded: DataFrame, tmp_path: Path) -> None:
-    """Goal: where records may have been removed before they were read, a removal has no cause, and no move is
-    reported."""
+    """Goal: if records may have been removed before they were read, a removal has no cause, and no move is reported."""
     append(spark, tmp_path, recorded)
     with open_test_ledger(spark, tmp_path) as ledger:
         source = read_source(ledger.storage, ledger.cluster)
@@ -280,8 +280,8 @@ def test_lost_to_retention(spark: SparkSession, reported: Path, tmp_path: Path) 
 
 
 def test_what_was_meant_is_no_incident(spark: SparkSession, reported: Path, tmp_path: Path) -> None:
-    """Goal: of all that a broker was made to do to offsets, only what went back is an incident: deletions are meant, a
-    skip was taken back, and nobody came back to what had expired."""
+    """Goal: the only incidents among all the changes of offsets are those that went back: the deletions were intended,
+    a skip was taken back, and no member came back to the expired offsets."""
     warehouse = tmp_path / "copy"
     copytree(reported, warehouse)
     with open_test_ledger(spark, warehouse) as ledger:

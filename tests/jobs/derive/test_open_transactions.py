@@ -1,4 +1,4 @@
-"""Goal: of the samples that show open transactions those are kept that incidents rest on."""
+"""Goal: a pass keeps those samples of open transactions on which incidents rest."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_however_often(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_of_no_use(spark: SparkSession, tmp_path: Path) -> None:
-    """Goal: what another setting has kept, or what is newer than the table, is not gone on from."""
+    """Goal: a pass does not go on from a file that was kept under another setting, or that is newer than the table."""
     with open_test_ledger(spark, tmp_path) as ledger:
         ledger.create(WATERMARKS)
         sample(ledger, 0, 70)

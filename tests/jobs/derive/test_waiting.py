@@ -1,4 +1,5 @@
-"""Goal: what a broker and a monitor recorded of groups whose records wait is found as it was, by topic and samples.
+"""Goal: from a topic and samples that a broker and a monitor recorded, the incidents of groups whose records wait are
+found as they happened.
 
 The groups of `tests/data/situations/waiting` read as real clients do. Some of them are closed or killed 45 s after they
 have begun, others go on, one waits for the end of a transaction, one has an offset beyond the end of its log."""
@@ -58,8 +59,8 @@ def by_group(rows: list[Row]) -> ByGroup:
 
 
 def test_nobody_left(incidents: ByGroup) -> None:
-    """Goal: who stopped its consumers is reported and alarms nobody; whose consumers were killed alarms. That a
-    consumer of KIP-848 left is not known from the topic."""
+    """Goal: a group whose consumers were stopped is reported without an alarm; a group whose consumers were killed
+    alarms. The topic does not show whether a consumer of KIP-848 left by itself."""
     stopped, killed = incidents["gone-left"], incidents["gone-killed"]
     assert set(stopped) == {"group_without_members"}
     assert {"group_without_members", "session_expired"} <= set(killed)
@@ -105,13 +106,13 @@ def test_a_new_partition(incidents: ByGroup) -> None:
 
 
 def test_the_others_are_well(incidents: ByGroup) -> None:
-    """Goal: nothing is reported of those that read, of a job, of a marker as the last record, and of who left
-    nothing."""
+    """Goal: no incident is reported of groups that read, of a job, of a marker as the last record, and of groups that
+    left nothing unread."""
     assert not [group for group in WELL if group in incidents]
 
 
 def test_the_same_however_much_is_kept(spark: SparkSession, warehouse: Path, incidents: ByGroup) -> None:
-    """Goal: what of the rounds is kept from pass to pass gives the same incidents."""
+    """Goal: any division of the rounds into kept and new ones gives the same incidents."""
     with open_test_ledger(spark, warehouse, CLUSTER) as ledger, pytest.MonkeyPatch.context() as patch:
         patch.setattr(lag_stretches, "KEPT_EVERY_MS", 0)
         for _ in range(2):
@@ -123,7 +124,8 @@ def test_the_same_however_much_is_kept(spark: SparkSession, warehouse: Path, inc
 
 
 def test_what_the_server_log_says_wins(spark: SparkSession, warehouse: Path, incidents: ByGroup) -> None:
-    """Goal: with the log imported it is known of KIP-848 consumers, too, how they went, and nobody is asked for it."""
+    """Goal: with the server log imported, the incidents of KIP-848 consumers say, too, how the members left, and no
+    longer ask for the log."""
     assert incidents
     with open_test_ledger(spark, warehouse, CLUSTER) as ledger:
         import_logs(ledger, load_settings().logs, LogSources([], [RECORDED / "server.log"]), threading.Event())

@@ -1,4 +1,4 @@
-"""Goal: who may stay is decided by time, by what is unread, and by who has the most."""
+"""Goal: time, unread bytes, and the number of connections of an address decide which connections may stay."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def opened(found: Connections[Fake], *addresses: str) -> list[Fake]:
 
 
 def test_the_oldest_makes_room(found: Connections[Fake]) -> None:
-    """Goal: who has waited the longest is closed for a newcomer, each once, and who is being answered is not."""
+    """Goal: the connection that has waited the longest is closed for a newcomer, and each only once; a connection that
+    is being answered stays."""
     first, second, third = opened(found, *["10.0.0.1"] * 3)
     found.asks(first)
     assert found.opened(Fake(), 3) is second
@@ -43,7 +44,7 @@ def test_the_oldest_makes_room(found: Connections[Fake]) -> None:
 
 
 def test_one_address_keeps_out_no_other(found: Connections[Fake]) -> None:
-    """Goal: where one address has more than others, one of its connections is closed, however young."""
+    """Goal: if one address has more connections than others, one of its connections is closed, however young."""
     other, *of_one = opened(found, "10.0.0.2", "10.0.0.1", "10.0.0.1")
     assert found.opened(Fake("10.0.0.3"), 3) is of_one[0]
     assert found.opened(Fake("10.0.0.1"), 4) is other

@@ -90,7 +90,8 @@ def answer(port: int, path: bytes = b"", source: str = "127.0.0.1") -> bytes:
 
 @pytest.mark.parametrize("head", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\nX: ", ASK % b"", ASK % b"" + b"GET"])
 def test_a_head_has_its_time(head: bytes) -> None:
-    """Goal: who does not send a whole head in time is closed: silent, in the middle of it, or after an answer."""
+    """Goal: a client that does not send a whole head in time is closed: silent, in the middle of the head, or after an
+    answer."""
     with running(ClientLimits(20, 0.2, LONG, 1 << 30)) as port, connected(port, head) as found:
         assert all_of(found).count(b"200 OK") == head.count(b"\r\n\r\n")
 
@@ -183,7 +184,7 @@ def test_nobody_asks_on_without_reading() -> None:
 
 
 def test_pipelining() -> None:
-    """Goal: who sends many questions at once is answered, and has to connect anew after the second answer."""
+    """Goal: a client that sends many questions at once gets two answers, and then has to connect anew."""
     with running(LIMITS) as port, connected(port, (ASK % b"") * 100) as found:
         answers = all_of(found)
     assert answers.count(b"200 OK") == 2
@@ -191,7 +192,7 @@ def test_pipelining() -> None:
 
 
 def test_one_after_the_other() -> None:
-    """Goal: who asks when it has the answer goes on with the same connection."""
+    """Goal: a client that asks again when it has the answer keeps its connection."""
     with running(LIMITS) as port, connected(port) as found:
         for _ in range(20):
             found.sendall(ASK % b"")

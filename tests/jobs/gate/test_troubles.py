@@ -24,7 +24,7 @@ def test_one_line_for_a_kind() -> None:
 
 @pytest.mark.parametrize("name", SERVER_LOGGERS)
 def test_lines_of_libraries(name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """Goal: what a library logs of each of a thousand clients is one line."""
+    """Goal: a library's lines about a thousand clients become one line."""
     monkeypatch.setattr(troubles, "EVERY", Troubles())
     listen_to_server()
     for number in range(1_000):
@@ -33,7 +33,8 @@ def test_lines_of_libraries(name: str, monkeypatch: pytest.MonkeyPatch, capfd: p
 
 
 def test_warnings_of_kafka_python(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """Goal: who runs on hears why a broker can't be reached, once for many tries; nothing below a warning is heard."""
+    """Goal: a command that runs on reports why a broker can't be reached, once for many tries; it reports nothing below
+    a warning."""
     monkeypatch.setattr(troubles, "EVERY", Troubles())
     listen_to_kafka()
     logging.getLogger("kafka.net.selector").warning("Task ran for 0.175s")  # a busy machine, and no broker's fault

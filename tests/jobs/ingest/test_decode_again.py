@@ -1,5 +1,5 @@
-"""Goal: what an older release had to quarantine is decoded once by a release that knows it, and the ledger is then as
-if it had always known it."""
+"""Goal: a newer release decodes once the records that an older release had to quarantine, and the ledger is then as if
+the format had always been known."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ def test_twice(spark: SparkSession, capture: Path, warehouse: Path) -> None:
 
 
 def test_a_later_capture_that_overlaps(spark: SparkSession, capture: Path, warehouse: Path) -> None:
-    """Goal: of a later and longer copy of the topic, only what is new is added. By its headers, the maker knew
-    of the gap that nothing was removed."""
+    """Goal: only the new records of a later and longer copy of the topic are added. By its headers, the maker of the
+    copy knew that nothing was removed in the gap."""
     ingest(spark, warehouse, capture)
     later = capture.with_name("later")
     write_capture(later, {(0, 12): ROW, (0, 20): ROW})
@@ -88,8 +88,8 @@ def test_a_later_capture_that_overlaps(spark: SparkSession, capture: Path, wareh
 
 @pytest.mark.parametrize("hours", [23, 25])
 def test_a_later_capture_without_proof(spark: SparkSession, capture: Path, warehouse: Path, hours: int) -> None:
-    """Goal: where nobody knows what a gap is, records may have been removed since the last capture; after more than a
-    day tombstones too, so that nothing that was known before is held."""
+    """Goal: if nobody can explain a gap, records may have been removed since the last capture; after more than a day
+    tombstones too, so that no earlier state is kept."""
     ingest(spark, warehouse, capture)
     later = capture.with_name("later")
     write_capture(later, {(0, 16): ROW, (0, 20): ROW, (0, 22): ROW})
@@ -160,7 +160,7 @@ def test_another_topic(spark: SparkSession, capture: Path, warehouse: Path, chan
 
 
 def test_a_hole(spark: SparkSession, capture: Path, warehouse: Path) -> None:
-    """Goal: a capture that begins behind the ledger's end is refused; with --recover the hole shows in coverage."""
+    """Goal: a capture that begins after the ledger's end is refused; with --recover the hole shows in coverage."""
     ingest(spark, warehouse, capture)
     behind = capture.with_name("behind")
     write_capture(behind, {(0, 40): ROW})
@@ -203,8 +203,8 @@ def test_the_table_is_gone(spark: SparkSession, capture: Path, warehouse: Path) 
 
 
 def test_the_table_is_an_old_one(spark: SparkSession, capture: Path, warehouse: Path) -> None:
-    """Goal: what an older copy of the table lacks is refused; --recover reads it again, and shows as a hole what the
-    capture has no longer."""
+    """Goal: the table lacks records because it is an older copy, and the ingest refuses it; --recover reads the records
+    again, and shows a hole where the capture has them no longer."""
     ingest(spark, warehouse, capture)
     backup = warehouse.with_name("backup")
     shutil.copytree(warehouse / "coordinator_records", backup)

@@ -85,7 +85,8 @@ def read(found: Scanned, from_line: int = 0) -> list[Line]:
 
 
 def test_a_grown_file(tmp_path: Path) -> None:
-    """Goal: what is behind the last import is new, under its own line numbers; a line without an end waits for it."""
+    """Goal: lines after the last import are new, and keep their own line numbers; a line without an end waits for its
+    end."""
     path = log(tmp_path / "server.log", *map(entry, range(5)), "[2026-02-10 09:45:01,000] INFO ha")
     before = scanned(path)
     assert (before.line_count, before.waiting_count) == (5, 1)
@@ -265,7 +266,7 @@ def test_a_file_that_changes_under_the_import(tmp_path: Path) -> None:
     ],
 )
 def test_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
-    """Goal: what is no such log is refused as a whole, with what to do instead."""
+    """Goal: a file that is no such log is refused as a whole, with the remedy."""
     path = tmp_path / "kafka-request.log"
     path.write_bytes(content)
     with pytest.raises(InputError, match=sentence):
@@ -279,7 +280,8 @@ def test_nothing_yet(tmp_path: Path) -> None:
 
 
 def test_found_files(tmp_path: Path) -> None:
-    """Goal: of a directory the files of that log, of files themselves; one that is not there is named."""
+    """Goal: the names find the files of that log in a directory, and any file that is given itself; a missing file is
+    named."""
     for name in ("server.log", "server.log.1", "controller.log", "kafkaServer-gc.log"):
         log(tmp_path / name)
     (tmp_path / "server.d").mkdir()

@@ -1,4 +1,4 @@
-"""Goal: what an import of logs takes in memory does not depend on how long a line is."""
+"""Goal: the memory that an import of logs takes does not depend on the length of a line."""
 
 from __future__ import annotations
 

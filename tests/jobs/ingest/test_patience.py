@@ -45,7 +45,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_brokers_that_answer_late() -> None:
-    """Goal: what comes after some refusals is the answer, and the waiting is reported once."""
+    """Goal: an answer that comes after some refusals counts, and the wait is reported once."""
     waiting = Waiting(3)
     assert waiting.answer(threading.Event()) == "answer"
     assert waiting.said == ["waiting to learn what is so: No broker answers."]
@@ -60,7 +60,8 @@ def test_brokers_that_never_answer() -> None:
 
 
 def test_asked_to_stop() -> None:
-    """Goal: who is asked to stop while it waits gives the batch up, and does not go on without the answer."""
+    """Goal: a process that is asked to stop while it waits gives the batch up, and does not go on without the
+    answer."""
     waiting, stop = Waiting(1_000_000), threading.Event()
 
     def ask() -> str:

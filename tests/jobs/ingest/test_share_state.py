@@ -105,7 +105,7 @@ def test_passes_go_on_where_the_last_has_ended(log: Log, tmp_path: Path) -> None
 
 
 def test_the_table_is_deleted(log: Log, tmp_path: Path) -> None:
-    """Goal: what the topic still has is read again, and no stretch shows what is gone."""
+    """Goal: the records that the topic still has are read again, and no stretch shows the records that are gone."""
     log.end = 7
     run(tmp_path)
     shutil.rmtree(tmp_path / SHARE_STATE_RECORDS.name)

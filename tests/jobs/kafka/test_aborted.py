@@ -1,5 +1,5 @@
-"""Goal: where only records of aborted transactions are left, that is found out, also while more of them come, and with
-little read; one committed record, and nothing is said."""
+"""Goal: the job finds out, with few reads, that only records of aborted transactions are left, also while more of them
+come; a single committed record ends the claim."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_it_goes_on_reading_where_it_stopped() -> None:
 
 
 def test_a_topic_that_may_not_be_read() -> None:
-    """Goal: who refuses is asked once."""
+    """Goal: a leader that refuses is asked once."""
     leader = Transactions({0: [of(1, batch(3))]}, {0: TopicAuthorizationFailedError.errno})
     found, standing = AbortedRecords(), {TopicPartition("t", 0): 3}
     rounds = [found.add_to(sampled((0, 4)), standing, leader, SETTINGS) for _ in range(2)]

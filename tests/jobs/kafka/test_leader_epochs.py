@@ -74,8 +74,8 @@ class Leaders:
 
 
 def test_the_epochs_of_records() -> None:
-    """Goal: of each partition its leader has the epoch of the record, though a fetch may return one at a time, and
-    though a leader has moved; batches of an old format have none."""
+    """Goal: the leader of each partition gives the epoch of the record, though a fetch may return one at a time, and
+    though a leader has moved; batches of an old format have no epochs."""
     assert epochs_at(Leaders(moves=1), SETTINGS, dict.fromkeys(EPOCHS, 40)) == EPOCHS
     assert epochs_at(Leaders(magic=1), SETTINGS, {0: 40}) == {}
     assert epochs_at(Leaders(), SETTINGS, {}) == {}

@@ -186,7 +186,7 @@ def test_metadata_creates_no_topic() -> None:
 
 
 def test_all_topics_leave_out_internal_ones() -> None:
-    """Goal: where the topics are not known, all are asked about but Kafka's own."""
+    """Goal: if the topics are not known, all topics except Kafka's own are sampled."""
     rows, _ = sample_watermarks(Cluster({"a": 1, "__consumer_offsets": 4}), SETTINGS, None)
     assert rows == (row("a", 0),)
 
@@ -206,7 +206,7 @@ def test_a_dead_broker_costs_its_own_partitions() -> None:
 
 
 def test_a_leader_that_moved_is_looked_up_again() -> None:
-    """Goal: what is no longer led there is asked once more, after a new look at the metadata."""
+    """Goal: a partition that its broker no longer leads is asked about once more, after a new look at the metadata."""
     cluster = Cluster({"a": 1}, moves=3)
     rows, _ = sample_watermarks(cluster, SETTINGS, ["a"])
     assert rows == (row("a", 0),)

@@ -1,5 +1,5 @@
-"""Goal: what happened in a group is counted once, however often the history writes its rows, and shown by cause,
-trigger and duration."""
+"""Goal: each event of a group is counted once, however often the history writes its rows, and shown by cause, trigger
+and duration."""
 
 from __future__ import annotations
 

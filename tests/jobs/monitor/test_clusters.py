@@ -137,7 +137,7 @@ def test_one_cluster_that_cannot_go_on(stage: Stage, monkeypatch: pytest.MonkeyP
 
 
 def test_a_cluster_that_comes_back(stage: Stage) -> None:
-    """Goal: what could not go on begins again, and then nothing is wrong."""
+    """Goal: a cluster that could not go on begins again, and then has no trouble."""
     stage.acts["west"] = lambda: no_broker() if stage.begun.count("west") < 3 else None
     worker = stage.run("west", "east")
     wait_for(lambda: stage.begun.count("west") == 3)
@@ -178,7 +178,8 @@ def test_all_clusters_are_gone(stage: Stage, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_one_maintains_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: of two clusters one maintains the warehouse, with the leases of both, and the other does not again."""
+    """Goal: one of two clusters maintains the warehouse with the leases of both, and the other one does not repeat
+    it."""
     ran: list[tuple[object, ...]] = []
     settings = load_settings()
     ledger: Any = SimpleNamespace(

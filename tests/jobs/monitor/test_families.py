@@ -1,4 +1,4 @@
-"""Goal: what is written of many samples at once is what the library writes of each."""
+"""Goal: many samples that are written at once give the same text as the library's for each."""
 
 from __future__ import annotations
 

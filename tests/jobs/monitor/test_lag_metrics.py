@@ -141,7 +141,8 @@ def test_what_scalers_act_on() -> None:
 
 
 def test_hostile_names_stay_one_label() -> None:
-    """Goal: what a client calls its group is one label's value, and no line, metric or label of its own."""
+    """Goal: a group's name, whatever the client chose, is the value of one label, and no line, metric or label of its
+    own."""
     samples = metrics_of(round_of({EVIL: 5}))
     assert reported(samples, "sum_lag") == {(EVIL,): 5}
     assert {name for name, _ in samples} == {name for name, _ in metrics_of(round_of({"plain": 5}))}
@@ -168,7 +169,7 @@ def test_member_ids_are_never_labels() -> None:
     ],
 )
 def test_series_are_bounded(limits: dict[str, Any], groups: set[str], partitions: int, left_out: int) -> None:
-    """Goal: what the settings bound is bounded, those with the least lag go first, and what is left out is counted."""
+    """Goal: the limits of the settings hold: series with the least lag are left out first, and counted."""
     samples = metrics_of(round_of({"a": 1, "b": 2, "c": 3}), LIMITS.model_copy(update=limits))
     assert {group for (group,) in reported(samples, "sum_lag")} == groups
     assert len(reported(samples, "lag")) == partitions
@@ -322,7 +323,7 @@ def test_stopped_consumer_fires(commits_until: float) -> None:
 
 
 def test_rebalance_in_progress_is_not_stopped() -> None:
-    """Goal: whoever stands still since the group rebalances does not wake anybody for standing still."""
+    """Goal: a group that stands still because it rebalances alarms nobody for standing still."""
     series = played(12, lambda s: (min(round(s * 10), 3_000), round(s * 10)), state=lambda _: "PreparingRebalance")
     assert "ConsumerGroupStopped" not in fired(series)
 
@@ -480,7 +481,8 @@ def test_reader_stalled_and_rounds_missing_fire() -> None:
 
 
 def test_batches_of_the_streaming_query() -> None:
-    """Goal: what it has read, and the seconds of each phase of its last micro-batch; before the first one none."""
+    """Goal: the metrics have the batches and records that the query has read, and the seconds of each phase of its last
+    micro-batch; before the first one there are no seconds."""
     totals = Totals(batches=2, rows=7, quarantined=1, phases_ms={"addBatch": 400, "triggerExecution": 1_500})
     assert {
         (sample.name, sample.labels.get("phase")): sample.value

@@ -1,5 +1,5 @@
-"""Goal: what is pushed by OTLP are the metrics of the exposition, in OpenTelemetry's JSON; a receiver that refuses
-costs no round and is reported once."""
+"""Goal: OTLP pushes the metrics of the exposition, in OpenTelemetry's JSON; a receiver that refuses costs no round and
+is reported once."""
 
 from __future__ import annotations
 

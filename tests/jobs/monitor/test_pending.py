@@ -60,7 +60,7 @@ def test_a_round_that_has_waited_for_too_long() -> None:
 
 
 def test_what_waits_is_bounded() -> None:
-    """Goal: of rounds that wait for long every second one goes, and the newest stays."""
+    """Goal: when many rounds wait for long, every second one is dropped, and the newest stays."""
     pending = PendingRounds(10**9)
     for number in range(100):
         pending.add(round_(number, 100 * number + 100))

@@ -64,7 +64,7 @@ def test_nothing_is_foretold(rounds: int, consumed: int, deleted: int, last: dic
 
 
 def test_another_topic_of_the_same_name() -> None:
-    """Goal: what the log of a deleted topic did says nothing of the new one's."""
+    """Goal: the log of a deleted topic says nothing about the new topic of the same name."""
     ahead = RetentionAhead()
     assert seen(ahead, 20, consumed=60, deleted=120)
     assert seen(ahead, 6, consumed=60, deleted=120) == {}

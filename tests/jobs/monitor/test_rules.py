@@ -127,8 +127,8 @@ def test_health(state: Vitals, sentence: str | None) -> None:
 
 
 def test_how_far_the_commits_are_behind() -> None:
-    """Goal: what waits is published in seconds, too; commits that are too old are a reason by themselves, since the lag
-    is unknown then, even if nothing is known to wait."""
+    """Goal: the wait of the ingest is published in seconds, too; commits that are too old are a reason by themselves,
+    since the lag is unknown then, even if nothing is known to wait."""
     late = Vitals(is_ingesting=True, round_age_ms=5_000, lag_offsets=7, stalled_ms={}, commits_known_ms=15_000)
     found = troubles(late, now_ms=105_000, interval_s=5, stalled_after_s=60, lag_age_max_ms=60_000)
     assert [sentence.partition(":")[0] for sentence in found] == [
@@ -318,7 +318,7 @@ def test_a_worker_that_fails_is_heard() -> None:
 
 
 def test_a_worker_that_does_not_stop_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: what it waits for is broken off, and how it fails then is no failure."""
+    """Goal: the wait of a worker that does not stop is broken off, and the error of that is no failure."""
     monkeypatch.setattr(worker, "STOP_SECONDS_MAX", 0)
     query = threading.Event()
 

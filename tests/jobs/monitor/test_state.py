@@ -105,7 +105,8 @@ def test_what_is_excluded_has_no_metrics() -> None:
 
 
 def test_a_partition_that_is_not_read_in_time_keeps_its_end() -> None:
-    """Goal: of its groups no lag is known, and they say so; the others are not touched."""
+    """Goal: if the log of a partition is not read in time, the lag of its groups is unknown, and their rows say so;
+    other groups are not touched."""
     state = state_of(("a", 4, 0, 10), ("b", 7, 1, 5))
     state.compute(sampled(1, {0: 20, 1: 6}, end=10), passed={0, 1})
     state._lag.commit("a", "orders", 0, Commit(8, BEGAN_MS, 0, 25))
@@ -124,8 +125,8 @@ def test_the_next_round_asks_about_what_is_committed_or_subscribed() -> None:
 
 
 def test_what_happened_is_what_the_statistics_say(spark: SparkSession, filled_warehouse: Path) -> None:
-    """Goal: of a ledger, the counted rebalances of each group are those of `rebalance_stats`, and every tenure and
-    its end is counted once."""
+    """Goal: the counted rebalances of each group are those of `rebalance_stats`, and every tenure and its end is
+    counted once."""
     tables = ClusterTables(spark, str(filled_warehouse), SIMULATED)
     found = Activity(0).after(events_since(tables, 0)).after(events_since(tables, 0))
     rebalances: Counter[str] = Counter()

@@ -154,8 +154,9 @@ def test_batches_that_take_longer_than_the_interval(batch_s: int) -> None:
 
 
 def test_batches_that_take_minutes() -> None:
-    """Goal: what is older than two minutes is not shown, and health says by how many seconds the commits are behind;
-    the group whose part of the log is read has its lag all the time; and all is well again when the ingest is."""
+    """Goal: a lag whose commits are older than two minutes is not shown, and health reports by how many seconds the
+    commits are behind; the group whose part of the log is read has its lag all the time; and all is well again when the
+    ingest is."""
     with played(2) as monitor:
         *_, last = monitor.run(60)
         assert (last["busy"].lag, monitor.loop.troubles()) == (LAG, [])

@@ -131,7 +131,8 @@ def test_the_demo_says_the_same_in_messages_and_in_why(tmp_path: Path) -> None:
 
 
 def test_what_to_do_where_no_cause_is_proved() -> None:
-    """Goal: who has several causes before them is not sent to look at the lag, but to find out which it is."""
+    """Goal: a message with several possible causes does not advise to look at the lag, but to find out which cause it
+    is."""
     rivals = [{"told_apart_by": "Its metric commit-rate."}]
     several = replace(FOUND, advice=None, change=None, more="Look at its lag.", rivals=rivals)
     assert several.remedy == "Find out which cause it is. Its metric commit-rate."

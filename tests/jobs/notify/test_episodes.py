@@ -74,13 +74,13 @@ def test_an_old_episode_is_history() -> None:
 
 
 def test_an_episode_that_is_seen_again() -> None:
-    """Goal: what was over and goes on is sent again, under the same id."""
+    """Goal: an episode that was over and goes on is sent again, under the same id."""
     reported = {"e1": Notified(SINCE_MS, is_over=True)}
     assert events_of(EPISODE, reported=reported)[0] == ["fired"]
 
 
 def test_an_episode_that_a_log_refutes() -> None:
-    """Goal: what the table has no longer is taken back, once."""
+    """Goal: an episode that the table has no longer is taken back, once."""
     events, reported = events_of(reported={"e1": Notified(NOW_MS)})
     assert events == ["resolved"]
     assert events_of(reported=reported)[0] == []
@@ -118,7 +118,7 @@ def test_a_warning_is_no_error() -> None:
 
 
 def test_what_is_kept() -> None:
-    """Goal: what was sent is kept while it is not over, or recent enough to be sent again."""
+    """Goal: an episode that was sent is kept while it is not over, or recent enough to be sent again."""
     reported = {
         "open": Notified(0),
         "recent": Notified(SINCE_MS, is_over=True),

@@ -99,8 +99,8 @@ def web() -> Iterator[Receiving]:
 
 
 def test_a_night(ours: Ours, web: Receiving) -> None:
-    """Goal: of four episodes in a night, each look in a process of its own, the receiver hears of the three that are
-    grave enough, once each and once of the end; then nothing."""
+    """Goal: a night has four episodes, and each look is a process of its own; the receiver gets the three that are
+    grave enough, once each and once at the end; then nothing."""
     receivers = {"chat": {"kind": "json", "url": web.url, "severity": "warning"}}
     rows = [
         incident("e1"),
@@ -137,7 +137,7 @@ def test_what_the_settings_exclude(ours: Ours, web: Receiving) -> None:
 
 
 def test_killed_between_message_and_note(ours: Ours, web: Receiving, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: who goes on after a kill repeats the one message that was under way, and no other."""
+    """Goal: a process that goes on after a kill repeats the one message that was under way, and no other."""
     ours.write(incident("e1"), incident("e2"))
     receivers = {"chat": {"kind": "json", "url": web.url}}
     killed = ours.notifier(receivers)
@@ -293,8 +293,8 @@ def test_what_can_not_be_noted_is_not_reported(
 
 
 def test_a_receiver_that_is_away(ours: Ours, web: Receiving) -> None:
-    """Goal: who refuses, redirects or does not listen holds up no other receiver, is asked again, and is said once and
-    without its address."""
+    """Goal: a receiver that refuses, redirects or does not listen holds up no other receiver, is asked again, and is
+    reported once and without its address."""
     with receiving() as gone:
         gone_url = gone.url
     receivers = {"away": {"kind": "json", "url": f"{gone_url}/secret"}, "chat": {"kind": "json", "url": web.url}}
@@ -316,7 +316,7 @@ def test_a_receiver_that_is_away(ours: Ours, web: Receiving) -> None:
 
 
 def test_only_the_writer_sends(ours: Ours, web: Receiving) -> None:
-    """Goal: who has lost the lease sends nothing any more."""
+    """Goal: a process that has lost the lease sends nothing any more."""
     ours.write(incident("e1"))
     ours.is_lost = True
     with pytest.raises(OutsideError):
@@ -325,7 +325,8 @@ def test_only_the_writer_sends(ours: Ours, web: Receiving) -> None:
 
 
 def test_asked_to_stop(ours: Ours, web: Receiving) -> None:
-    """Goal: who is asked to stop sends nothing more, however many wait; whoever comes next sends it."""
+    """Goal: a process that is asked to stop sends nothing more, however many messages wait; the next process sends
+    them."""
     ours.write(incident("e1"), incident("e2"))
     receivers = {"chat": {"kind": "json", "url": web.url}}
     stopped = ours.notifier(receivers)
@@ -371,7 +372,7 @@ def test_settings_that_are_wrong(ours: Ours, receiver: dict[str, Any], sentence:
 
 
 def test_a_secret_address_that_is_none(ours: Ours, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a wrong address behind a reference is refused without being shown."""
+    """Goal: a reference to a wrong address is refused without showing the address."""
     monkeypatch.setenv("URL", "ftp://hidden")
     conf = ours.folder / "settings.yaml"
     conf.write_text("notify: {receivers: {chat: {kind: slack, url: {env: URL}}}}")

@@ -104,7 +104,7 @@ def test_apprise_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_wrong_settings(settings: dict[str, Any], sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: what can't work is said before anything is sent, without the secret."""
+    """Goal: settings that can't work are refused before anything is sent, without showing the secret."""
     monkeypatch.setenv("URL", "nothing-that-it-knows")
     with pytest.raises(InputError, match=sentence) as found:
         receiver(**settings)
@@ -112,7 +112,7 @@ def test_wrong_settings(settings: dict[str, Any], sentence: str, monkeypatch: py
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: where the library is missing, the sentence says how to install it."""
+    """Goal: if the library is missing, the error says how to install it."""
     monkeypatch.setenv("URL", "json://127.0.0.1")
     monkeypatch.setitem(sys.modules, "apprise", None)
     with pytest.raises(InputError, match=r"pip install 'groupledger\[apprise\]'"):

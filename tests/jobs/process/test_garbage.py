@@ -11,7 +11,7 @@ from groupledger.jobs.process.garbage import collector_rests
 
 
 def test_it_goes_on_after_an_error() -> None:
-    """Goal: what fails leaves no process without a collector."""
+    """Goal: an error leaves no process without a garbage collector."""
     rests = []
 
     @collector_rests()

@@ -88,7 +88,7 @@ def test_what_a_repository_serves(
 
 
 def test_a_jar_that_changed_behind_setup(repository: Repository, tmp_path: Path) -> None:
-    """Goal: what was let in once, and is another file now, is fetched again."""
+    """Goal: a file that setup accepted once, and that is another file now, is fetched again."""
     set_up(tmp_path / "jars", quiet)
     put(tmp_path / "jars" / SPARK, {"kafka-1.jar": b"kafkA"})
     set_up(tmp_path / "jars", quiet)

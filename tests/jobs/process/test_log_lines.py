@@ -1,4 +1,4 @@
-"""Goal: what runs on writes lines that a collector can filter, whatever names they hold."""
+"""Goal: commands that run on write lines that a collector can filter, whatever names the lines hold."""
 
 from __future__ import annotations
 

@@ -27,5 +27,6 @@ def test_as_python_says(pattern: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize("pattern", ["a(", "a)|(b", "(?!test).*", r"(a)\1", "(?<=a)b"])
 def test_refused(pattern: str) -> None:
-    """Goal: what can't be matched without going back is refused, and what is no pattern at all."""
+    """Goal: a pattern that can't be matched without going back is refused, and so is a text that is no pattern at
+    all."""
     assert why_no_pattern(pattern)

@@ -170,7 +170,7 @@ def test_features_of_writers(warehouse: Path, feature: str, has: str) -> None:
     ],
 )
 def test_what_other_libraries_say(text: str, has: str) -> None:
-    """Goal: what Spark, Delta Lake and Parquet readers say of such tables is known as well."""
+    """Goal: the errors of Spark, Delta Lake and Parquet readers about such tables are explained as well."""
     found = explain(Py4JError(text))
     assert isinstance(found, OutsideError)
     assert has in str(found)
@@ -178,7 +178,7 @@ def test_what_other_libraries_say(text: str, has: str) -> None:
 
 
 def test_names_are_plain() -> None:
-    """Goal: of a text of others nothing but words reaches the sentence."""
+    """Goal: nothing but words of another library's text reaches the sentence."""
     found = explain(DeltaError("Unsupported table features required: [Unknown(\"a\x1b[2J; rm -rf 'b'\"), RowTracking]"))
     assert "has the table feature a, 2J, rm, -rf, b, which" in str(found)
 

@@ -136,7 +136,7 @@ def test_a_table_of_which_only_the_folder_is_known() -> None:
 
 
 def test_computed_tables_exist() -> None:
-    """Goal: what is said to be computed again are tables, and those of a pass."""
+    """Goal: the list of tables that are computed again has only tables, and only those of a pass."""
     assert {written_by(name) for name in COMPUTED} == {"pipeline"}
 
 
@@ -157,7 +157,8 @@ def test_a_damaged_capture_is_bad_input() -> None:
     ],
 )
 def test_a_store_that_was_named_wrongly(error: BaseException, message: str) -> None:
-    """Goal: a bucket that is not there, an endpoint without TLS and a client that lacks are the user's to mend."""
+    """Goal: a bucket that is not there, an endpoint without TLS and a client that lacks are faults that the user can
+    repair."""
     found = explain(error)
     assert isinstance(found, InputError)
     assert message in str(found)
@@ -194,8 +195,8 @@ def test_causes_that_lead_back(length: int) -> None:
 
 
 def test_real_errors_of_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: what Python and Arrow really raise while a disk takes no more is known; a limit of the process stands in
-    for a disk that is full."""
+    """Goal: the errors that Python and Arrow really raise on a full disk are explained; a limit of the process takes
+    the place of a full disk."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python 3.11 would leave half a file of it
     rows = pa.table({"bytes": [os.urandom(8) for _ in range(10_000)]})
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -212,7 +213,7 @@ def test_real_errors_of_a_file_that_is_too_large(tmp_path: Path, monkeypatch: py
 
 
 def test_real_errors_of_damaged_and_missing_files(table: Path) -> None:
-    """Goal: what delta-rs and Arrow really raise over damaged and missing files is known."""
+    """Goal: the errors that delta-rs and Arrow really raise over damaged and missing files are explained."""
 
     def read() -> object:
         return DeltaTable(table).to_pyarrow_table()
@@ -228,7 +229,8 @@ def test_real_errors_of_damaged_and_missing_files(table: Path) -> None:
 
 
 def test_what_was_deleted_while_it_was_read(table: Path) -> None:
-    """Goal: where a newer version does without the file that is missing, nobody is advised to remove the table."""
+    """Goal: if a newer version of the table does without the missing file, the error does not advise to remove the
+    table."""
     opened = DeltaTable(table)
     write_deltalake(table, pa.table({"part": ["b"], "n": [2]}), mode="overwrite")
     DeltaTable(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
@@ -241,7 +243,8 @@ def test_what_was_deleted_while_it_was_read(table: Path) -> None:
 
 
 def test_a_query_that_failed_says_why() -> None:
-    """Goal: what a streaming query hides is reported, and what a batch has raised on purpose is not hidden by it."""
+    """Goal: the error that a streaming query hides is reported, and an error that a batch raised on purpose is not
+    hidden by the query's."""
     hidden = type("StreamingQueryException", (Py4JError,), {})
 
     def failed(text: str) -> JobError:

@@ -32,7 +32,7 @@ def test_names_have_parts_of_their_own(names: list[str]) -> None:
 
 
 def test_what_others_write() -> None:
-    """Goal: who writes a name as it is, percent-encoded, is understood, too."""
+    """Goal: a percent-encoded name is understood, too, and a name that is too long or no UTF-8 is refused."""
     assert [name_in(text) for text in ("", "%2E", "%2e%2E", "a%2Fb", "%7E", "%7Ea", "pay")] == [
         *("", ".", "..", "a/b", "", "~a", "pay")
     ]

@@ -52,7 +52,7 @@ def test_of_elsewhere(place: str) -> None:
     ],
 )
 def test_local(place: str, path: str) -> None:
-    """Goal: what begins with no scheme, or with that of files, is local; a colon in a name makes no URI of it."""
+    """Goal: a place without a scheme, or with that of files, is local; a colon in a name makes no URI of it."""
     assert local_path(place) == path
     assert local_files(place) is not None
     assert warehouse_uri(place) == path
@@ -60,7 +60,7 @@ def test_local(place: str, path: str) -> None:
 
 
 def test_a_file_system_without_locks() -> None:
-    """Goal: who names a warehouse on dbfs:/ learns where else to put it."""
+    """Goal: the error for a warehouse on dbfs:/ says where else to put it."""
     from deltalake import DeltaTable
 
     with pytest.raises(Exception, match="allow_unsafe_rename") as raised:

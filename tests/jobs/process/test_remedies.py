@@ -106,7 +106,8 @@ def test_each_advice_is_proved() -> None:
 
 
 def test_nothing_of_a_warehouse_is_deleted() -> None:
-    """Goal: where a file or a folder of a warehouse is in the way, it is moved, so that it is still there."""
+    """Goal: a remedy moves a file or a folder of a warehouse out of the way and never deletes it, so that it is still
+    there."""
     others = {"jobs/process/jars.py", "jobs/serve/passwords.py", "transforms/records/decode_offset_commits.py"}
     found = {text for path, each in advised().items() if path not in others for text in each}
     assert not [text for text in found if re.search(rf"\b(?:{VERBS}) (?:it|the|one|all|its)\b", text)]

@@ -1,4 +1,4 @@
-"""Goal: what the settings include and exclude is all that metrics and messages are about."""
+"""Goal: metrics and messages are only about groups and topics that the settings include."""
 
 from __future__ import annotations
 

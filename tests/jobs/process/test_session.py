@@ -95,7 +95,8 @@ SIZED_FOR_ONE_MACHINE = {
 
 @pytest.mark.parametrize("master", ["yarn", "spark://east:7077", "k8s://https://east:443", "local-cluster[2,1,1024]"])
 def test_a_cluster_has_its_own_size(master: str) -> None:
-    """Goal: what is sized for two cores of one machine counts there only; on a cluster Spark's own defaults do."""
+    """Goal: settings that are sized for two cores of one machine count there only; on a cluster Spark's own defaults
+    count."""
     settings = session.left_open({"spark.master": master})
     assert SIZED_FOR_ONE_MACHINE & settings.keys() == set()
     assert settings["spark.sql.session.timeZone"] == "UTC"

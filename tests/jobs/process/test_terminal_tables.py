@@ -73,7 +73,7 @@ def on_a_terminal(
 
 
 def test_headings_break_before_columns_go(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Goal: where a heading is all that is wide, no column is left out for it."""
+    """Goal: a wide heading breaks into lines, and costs no column."""
     on_a_terminal(monkeypatch, 40, ("group id", "partitions without lag", "status"), ("payments", 3, "ok"), "status")
     found = capsys.readouterr()
     assert "status" in found.out

@@ -140,7 +140,7 @@ def test_refused(warehouse: str, tmp_path: Path, arguments: Sequence[str], sente
 
 
 def test_target_is_checked_first(warehouse: str, tmp_path: Path) -> None:
-    """Goal: neither a directory nor a file in none is overwritten or made."""
+    """Goal: a target that is a directory, or that lies in no directory, is refused."""
     for file, sentence in ((tmp_path, "is a directory"), (tmp_path / "none" / "report.html", "There is no directory")):
         result = run(warehouse, file)
         assert result.exit_code == 2
@@ -164,8 +164,8 @@ def _no_space(_descriptor: int) -> None:
 
 @pytest.mark.parametrize("known_for", [None, timedelta(0), -timedelta(seconds=1), timedelta(days=400)])
 def test_the_period_of_a_first_read(known_for: timedelta | None) -> None:
-    """Goal: where the ledger knows no time before its end, as when records came while a topic was first read, the page
-    has its whole period, and is not refused as empty."""
+    """Goal: if the ledger knows no time before its end, as when records came while a topic was first read, the page has
+    its whole period, and is not refused as empty."""
     until = datetime(2026, 2, 10, 9, 45, tzinfo=timezone.utc)
     known = None if known_for is None else until - known_for
     assert begin_of_period(known, until) == until - PERIOD

@@ -112,7 +112,7 @@ def test_health_needs_no_place(warehouse: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_proxy_has_no_share(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: what a trusted proxy asks is bounded by all places alone, since all users come from there."""
+    """Goal: the limit for a trusted proxy is the number of all places, since all users come from there."""
     from groupledger.jobs.serve.entrance import proxy_of
 
     for proxy, most in ((None, 1), (proxy_of("X-User", ["127.0.0.1"]), 3)):

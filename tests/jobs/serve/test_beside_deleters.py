@@ -1,5 +1,5 @@
-"""Goal: whoever asks while files are deleted gets the answer, or is to ask again: `forget`, a maintenance, and another
-engine's VACUUM without retention, beside questions that go on all the time."""
+"""Goal: a question while files are deleted gets its answer, or an error that says to ask again: `forget`, a
+maintenance, and another engine's VACUUM without retention, beside questions that go on all the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goal: what many requests ask for is made once for a version of its tables, and reads only what is recent."""
+"""Goal: a value that many requests ask for is made once for a version of its tables, and from recent rows only."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_fails_is_not_kept() -> None:
 
 
 def test_lists_differ(tmp_path: Path) -> None:
-    """Goal: what is kept of one cluster and of some tables is that of no other."""
+    """Goal: a value that is kept for one cluster and some tables is not used for any other."""
     fill(tmp_path, "pay", "orders", "pod-b")
     warehouse, tables = Warehouse(str(tmp_path), load_settings()), ClusterRows(str(tmp_path), CLUSTER)
     assert warehouse.cached(tables, ("lag",), lambda: 1) == 1
@@ -123,7 +123,7 @@ def test_a_verdict_is_made_once_for_its_tables(tmp_path: Path, monkeypatch: pyte
 
 
 def test_few_verdicts_are_kept(tmp_path: Path) -> None:
-    """Goal: of as many questions as clients think of, those asked for last are kept, and no more."""
+    """Goal: the answers that were asked for last are kept, up to a limit, however many questions clients think of."""
     fill(tmp_path, "pay", "orders", "pod-b")
     kept, tables, made = CachedAnswers(2), ClusterRows(str(tmp_path), CLUSTER), []
 
@@ -162,8 +162,8 @@ def test_settings_that_are_kept_with_the_tables(tmp_path: Path, monkeypatch: pyt
 
 
 def test_recent_incidents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: what is open or was seen in the last day is found, in files of that day alone; another cluster's newest
-    incident does not matter."""
+    """Goal: incidents that are open or were seen in the last day are found, in files of that day alone; another
+    cluster's newest incident does not matter."""
     for days, name in ((0, "open"), (0.9, "of the day"), (1.1, "old"), (40, "older")):
         seen = AT - timedelta(days=days)
         row = {"incident_id": name, "episode_id": name, "kind": "fenced", "severity": "warning", "is_open": not days}

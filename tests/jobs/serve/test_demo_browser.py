@@ -75,7 +75,7 @@ def found_by(axe: str, browser: Browser) -> Any:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_axe_finds_nothing(browser: Browser, client: Client, axe: str, path: str) -> None:
-    """Goal: of WCAG and good practice, axe-core has no complaint, wide and narrow, light and dark."""
+    """Goal: axe-core has no complaint by WCAG and good practice, on wide and narrow screens, light and dark."""
     for number, (width, height, is_dark) in enumerate(LOOKS):
         browser.look(width, height, is_dark=is_dark)
         if number == 0:
@@ -142,8 +142,8 @@ def test_ten_seconds_of_a_long_name(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_many_partitions(browser: Browser, tmp_path: Path) -> None:
-    """Goal: of 500 partitions those with most lag are drawn, the lanes of a topic fold by one key, and the page says
-    how many it leaves out."""
+    """Goal: with 500 partitions, the page draws those with the most lag, folds the lanes of a topic by one key, and
+    says how many it leaves out."""
     fill(tmp_path, "wide", "orders", "m")
     write(tmp_path, "assignments", *(assigned(number) for number in range(1, 500)))
     write(tmp_path, "lag", *(sampled(number) for number in range(1, 500)))

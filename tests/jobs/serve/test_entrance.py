@@ -97,8 +97,8 @@ def test_the_file_changes(client: Client, file: Path, capfd: pytest.CaptureFixtu
 
 
 def test_the_cost_of_a_try(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: what was right is not computed again for a while, what was wrong always is, and a name that is not there
-    costs what one that is there does."""
+    """Goal: a right password is not computed again for a while, a wrong one always is, and an unknown name costs as
+    much as a known one."""
     tried: list[bytes] = []
     check = bcrypt.checkpw
 
@@ -213,7 +213,7 @@ def test_a_proxy(warehouse: Path, peers: list[str], headers: dict[str, str], sta
 
 
 def test_a_proxy_or_a_password(warehouse: Path, file: Path) -> None:
-    """Goal: where both are asked for, one of them is enough."""
+    """Goal: if a proxy and a password are both set up, one of them is enough."""
     with served(warehouse, Passwords(file), proxy_of("X-User", ["127.0.0.1"])) as client:
         assert client.get(PATHS[0], X_User="eve").status == 200
         assert client.get(PATHS[0]).status == 401
@@ -270,8 +270,8 @@ def test_the_command_serves(warehouse: Path, file: Path) -> None:
 
 
 def test_who_is_warned(warehouse: Path, file: Path) -> None:
-    """Goal: where others may reach the address and nobody is asked who is there, the start says so; only an address of
-    this machine is one that others don't reach."""
+    """Goal: if others may reach the address and nobody has to log in, the start warns; only a loopback address is one
+    that others don't reach."""
     for passwords_or_none, warnings in ((None, 1), (Passwords(file), 0)):
         said: list[str] = []
         with pytest.raises(OutsideError, match="can't be listened at"):  # an address that no machine has

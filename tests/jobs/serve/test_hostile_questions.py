@@ -105,7 +105,7 @@ def test_a_group_has_all_its_pages(client: Client, name: str) -> None:
 
 
 def test_the_empty_name_as_it_is(client: Client) -> None:
-    """Goal: who puts the empty name between two slashes gets its answers, too."""
+    """Goal: the empty name between two slashes gets its answers, too."""
     assert (
         client.get(f"{API}/groups//why?since=2026-01-01").json
         == client.get(f"{API}/groups/~/why?since=2026-01-01").json
@@ -183,6 +183,6 @@ def test_sentences(sentence: str, shown: str) -> None:
 
 
 def test_json_is_whole(client: Client) -> None:
-    """Goal: what is refused is problem details, also where the value is nothing that JSON has."""
+    """Goal: a refusal is problem details, also for a value that JSON does not have."""
     answer = client.get(f"{API}/groups?limit=NaN")
     assert json.loads(answer.text)["status"] == 400

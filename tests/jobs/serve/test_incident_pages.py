@@ -1,4 +1,4 @@
-"""Goal: whoever comes from a message or from the overview finds each episode with its root, evidence and proof."""
+"""Goal: the pages that messages and the overview link to show each episode with its root, evidence and proof."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_one_diagnosis_of_several_episodes_stands_once(monkeypatch: pytest.Monke
 
 
 def test_the_order_is_that_of_the_severities_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: where a diagnosis is milder than the incidents, its episode does not stand before an error."""
+    """Goal: if a diagnosis is milder than its incidents, its episode does not stand before an error."""
     found = {"a": SimpleNamespace(since=AT, cause="slow", severity="warning", episode_ids=["a"])}
     monkeypatch.setattr("groupledger.jobs.serve.diagnoses.diagnosis_of", lambda *asked: found.get(asked[2]))
     row = {"incident_id": "i", "last_seen_at": AT, "evidence": "observed"}

@@ -203,7 +203,8 @@ def test_what_is_refused(app: FastAPI) -> None:
 
 
 def test_unknown_is_an_answer(app: FastAPI) -> None:
-    """Goal: what lies after all that was read is unknown, with a sentence that says until when it was read."""
+    """Goal: a question about a time after the last read gets `unknown`, with a sentence that says until when the log
+    was read."""
     later = "2027-01-01T00:00:00Z"
     owner, why = called(
         app,

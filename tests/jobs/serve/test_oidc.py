@@ -173,7 +173,8 @@ def test_nobody(client: Client) -> None:
 
 
 def test_everything(client: Client, issuer: Issuer) -> None:
-    """Goal: who may see all sees all; the code is exchanged with the client's secret; logging out ends it."""
+    """Goal: a user with the role for everything sees everything; the code is exchanged with the client's secret;
+    logging out ends the session."""
     cookie = logged_in(client, issuer, "sre")
     for path in (f"/clusters/{CLUSTER}", OWN, OTHER, f"/clusters/{CLUSTER}/incidents", f"/api/v1{OTHER}", "/v3/kafka"):
         assert client.get(path, cookie=cookie).status == 200
@@ -243,7 +244,7 @@ def test_what_is_closed_to_a_team(client: Client, issuer: Issuer) -> None:
 
 
 def test_no_role(client: Client, issuer: Issuer) -> None:
-    """Goal: who is known to the issuer and has no role sees nothing, and no session begins."""
+    """Goal: a user whom the issuer knows, and who has no role, sees nothing, and no session begins."""
     several: tuple[Any, ...] = (["nobody"], ["else"], "all", [["sre"]], None)
     for roles in several:
         issuer.claims = {"groups": roles}
@@ -396,7 +397,7 @@ def test_roles() -> None:
 
 
 def test_wrong_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a team that is none, a short secret and two kinds of login at once are said before serving."""
+    """Goal: a team that is not defined, a short secret and two kinds of login at once are refused before serving."""
     with pytest.raises(InputError, match=r"serve\.oidc\.roles\.a has a name that is no team"):
         settings_with("http://a", roles={"a": ["nowhere"]})
     monkeypatch.setenv("OIDC_SECRET", "short")

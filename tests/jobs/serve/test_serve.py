@@ -171,7 +171,7 @@ def test_the_list(client: Client) -> None:
 
 
 def test_forms(client: Client) -> None:
-    """Goal: what a form leaves empty is no filter, and an instant outside of the window moves it."""
+    """Goal: an empty field of a form is no filter, and an instant outside of the window moves the window."""
     overview = f"/clusters/{CLUSTER}?q=&status=&type="
     assert "3 groups" in client.get(overview).text
     assert "1 group," in client.get(f"{overview}&q=pay").text
@@ -181,7 +181,7 @@ def test_forms(client: Client) -> None:
 
 
 def test_burrow(client: Client) -> None:
-    """Goal: what reads Burrow finds clusters, groups, topics, and a group's status, lag and offsets."""
+    """Goal: a program that reads Burrow finds clusters, groups, topics, and a group's status, lag and offsets."""
     assert client.get("/v3/kafka").json["clusters"] == [CLUSTER]
     consumers = f"/v3/kafka/{CLUSTER}/consumer"
     assert client.get(consumers).json["consumers"] == sorted(NAMES)
@@ -246,7 +246,7 @@ def test_what_is_refused(client: Client, asked: str, status: int, message: str) 
     ],
 )
 def test_an_error_is_a_page(client: Client, asked: str, status: int, message: str) -> None:
-    """Goal: who asks with a browser gets a page with the sentence, and with links to what may have been meant."""
+    """Goal: a browser gets an error as a page with the sentence, and with links to similar names."""
     answer = client.get(asked, Accept="text/html,*/*")
     assert (answer.status, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
     assert message in answer.text
@@ -268,8 +268,8 @@ def test_who_may_ask(client: Client) -> None:
 
 
 def test_problems_of_the_guards(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: what is refused before any question is asked is answered in the same form, with the headers that go with
-    it."""
+    """Goal: requests that are refused before any question is asked get an answer of the same form, with the headers
+    that go with it."""
     refused = [client.get("/livez", method="POST"), client.get("/livez", Host="evil.example")]
     monkeypatch.setattr("groupledger.jobs.serve.slots.Places.every", 0)
     refused.append(client.get("/v3/kafka"))
@@ -408,7 +408,8 @@ def test_burrow_without_lag(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def test_a_writer_goes_on(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Goal: what is written is in the next answer, and a warehouse without tables is reported as one."""
+    """Goal: rows that are written while it serves are in the next answer, and a warehouse without tables has no
+    clusters."""
     warehouse = tmp_path_factory.mktemp("growing")
     with served(warehouse) as client:
         assert client.get("/api/v1/clusters").json == {"clusters": []}

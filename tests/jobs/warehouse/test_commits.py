@@ -269,7 +269,8 @@ def test_a_path_that_delta_rs_misreads(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a b", "100%", "é日本", "#1", "a?b=c&d", "it's `here`", "{a}*", "a:b@c", '"<a>"'])
 def test_a_path_that_is_unusual(tmp_path: Path, name: str) -> None:
-    """Goal: what is written to such a warehouse is found there again, by every way of reading."""
+    """Goal: rows that are written to a warehouse with an unusual path are found there again, by every way of
+    reading."""
     warehouse = tmp_path / name
     with lease(warehouse) as held:
         commits = writer(warehouse, held)

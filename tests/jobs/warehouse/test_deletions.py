@@ -1,4 +1,4 @@
-"""Goal: whoever deletes files may sleep anywhere: what a successor has written meanwhile stays."""
+"""Goal: a process that deletes files may sleep anywhere: the files that a successor has written meanwhile stay."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_the_bound_is_not_shorter_than_the_lease(tmp_path: Path) -> None:
 
 
 def test_files_that_were_removed_by_a_clock_that_was_ahead(tmp_path: Path) -> None:
-    """Goal: what is forgotten is gone also where a clock says that it will be removed next year."""
+    """Goal: forgotten rows are gone from all files, also if a clock dates their removal years ahead."""
     folder = tmp_path / TOPIC_NAMES.name
     with lease(tmp_path) as held:
         commits = writer(tmp_path, held)
@@ -246,7 +246,7 @@ def test_a_cluster_that_comes_meanwhile(tmp_path: Path) -> None:
 
 
 def test_links_out_of_the_warehouse(tmp_path: Path) -> None:
-    """Goal: what a link in a table's folder leads to is not the ledger's, and stays."""
+    """Goal: files to which a link in a table's folder leads are not the ledger's, and stay."""
     warehouse, outside = tmp_path / "warehouse", tmp_path / "outside"
     outside.mkdir()
     pq.write_table(pa.table({"x": [1]}), outside / "precious.parquet")
@@ -295,7 +295,8 @@ def test_what_lies_above_the_table(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_a_link(tmp_path: Path) -> None:
-    """Goal: no writer goes on with a log behind a link, which delta-rs would clean up with its next checkpoint."""
+    """Goal: no writer goes on with a log to which a link leads, since delta-rs would clean that log up with its next
+    checkpoint."""
     warehouse, outside = tmp_path / "warehouse", tmp_path / "outside"
     with lease(warehouse) as held:
         commits = writer(warehouse, held)
@@ -317,7 +318,7 @@ def test_a_log_that_is_a_link(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("linked", ["_delta_log", "cluster=c"])
 def test_a_past_behind_a_link(tmp_path: Path, linked: str) -> None:
-    """Goal: a forgetter deletes nothing of a table behind a link, and does not say that it has."""
+    """Goal: `forget` deletes nothing of a table to which a link leads, and does not claim that it has."""
     warehouse, outside = tmp_path / "warehouse", tmp_path / "outside"
     with lease(warehouse) as held:
         commits = writer(warehouse, held)

@@ -92,7 +92,8 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deleter]:
 
 @pytest.mark.parametrize("deleter", DELETERS)
 def test_a_deleter_that_is_held(process: Deleter, deleter: str) -> None:
-    """Goal: what the successor has committed, is about to commit, and has removed while somebody reads it, is there."""
+    """Goal: the files that the successor has committed, is about to commit, or has removed while a reader has them
+    open, are still there."""
     number = list(DELETERS).index(deleter)
     process.prepare(f"{number}-counted", deleter)
     count = process.delete(COUNT, lambda: None)

@@ -1,4 +1,5 @@
-"""Goal: what the log of a table has lost is reported, since the libraries that read it don't report it."""
+"""Goal: files that are missing from the log of a table are reported, since the libraries that read the log don't report
+them."""
 
 from __future__ import annotations
 

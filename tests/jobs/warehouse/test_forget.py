@@ -1,4 +1,4 @@
-"""Goal: what is forgotten is in no file of the warehouse any more, and nothing else is gone."""
+"""Goal: a forgotten name is in no file of the warehouse any more, and nothing else is gone."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ def test_a_command_without_the_settings_of_before(commands: Commands) -> None:
 
 
 def test_a_command_with_other_settings(commands: Commands) -> None:
-    """Goal: what a user's file says holds from then on, even if it is what is shipped, and a history that rests on it
-    is made again; `validate` still compares with what the rows were made with."""
+    """Goal: the values of a user's file hold from then on, even if they are the shipped ones, and a history that rests
+    on them is made again; `validate` still compares with the values by which the rows were made."""
     commands.run("pipeline", OWN)
     other = {"history": {"consumer_session_timeout_s": 45}}
     assert reported(commands.run("validate", other)) == (10, 30)

@@ -1,4 +1,4 @@
-"""Goal: at most one holder at any time, and a lease that a dead holder left behind stands in nobody's way."""
+"""Goal: a lease has at most one holder at any time, and the lease of a dead holder stops nobody."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ except OutsideError as refused:
 
 
 def test_of_ten_processes_one_wins(tmp_path: Path) -> None:
-    """Goal: of ten commands that begin at once on a warehouse that does not exist yet, one holds it, and each of the
-    others says in a sentence who does, and ends with 3."""
+    """Goal: ten commands begin at once on a warehouse that does not exist yet: one gets the lease, and each of the
+    others reports in a sentence who has it, and ends with 3."""
     command = [sys.executable, "-c", HOLDS, str(tmp_path / "warehouse")]
     ten = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(10)]
     for each in ten:
@@ -250,7 +250,8 @@ def ahead_in(thread: threading.Thread) -> Callable[[], int]:
 
 
 def test_a_lease_that_runs_too_long(tmp_path: Path) -> None:
-    """Goal: a lease that a host with a clock far ahead left behind is watched, and not waited for."""
+    """Goal: a lease from a host with a clock far ahead is watched until it does not change any more, and its end is not
+    waited for."""
     leave_behind(tmp_path, Holder("elsewhere", 1, "groupledger ingest"), 86_400_000)
     with lease(tmp_path, duration_s=1):
         assert LocalStorage(tmp_path).names(FOLDER)[-1] == "8.json"

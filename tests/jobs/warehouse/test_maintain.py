@@ -87,7 +87,7 @@ def test_the_floor_of_the_history(tmp_path: Path) -> None:
 
 
 def test_coverage_above_floors() -> None:
-    """Goal: what was removed is known no more; another partition's times, and those that were unknown, stay."""
+    """Goal: rows below a floor are known no more; the times of another partition, and times that were unknown, stay."""
     known = {"kafka_partition": 1, "from_time": START}
     rows = [known, {**known, "kafka_partition": 2}, {**known, "from_time": None}]
     later = START + timedelta(hours=1)
@@ -128,7 +128,7 @@ def warehouse(spark: SparkSession, filled_warehouse: Path, tmp_path_factory: pyt
 
 
 def test_upkeep(spark: SparkSession, warehouse: Path) -> None:
-    """Goal: what is unread stays, and a dry run changes nothing; then old dates are gone, their floors stand, and the
+    """Goal: unread rows stay, and a dry run changes nothing; then old dates are gone, their floors stand, and the
     history is as it was."""
     keep = settings(retention_days={"coordinator_records": 30})
     records = Tables(spark, str(warehouse)).rows(COORDINATOR_RECORDS)
@@ -179,8 +179,8 @@ def test_what_is_removed_is_unknown(filled_warehouse: Path, tmp_path: Path) -> N
 
 
 def test_retention_of_the_history(spark: SparkSession, filled_warehouse: Path, tmp_path: Path) -> None:
-    """Goal: what has ended is removed, what is open and what is younger stays, and a question about an instant before
-    is unknown: neither owned nor, which would be wrong, unowned."""
+    """Goal: ended rows are removed, open and younger rows stay, and an owner at an instant before is unknown: neither
+    owned nor, which would be wrong, unowned."""
     shutil.copytree(filled_warehouse, tmp_path / "w")
     tables = ClusterTables(spark, str(tmp_path / "w"), BY_HAND)
     rows = tables.arrow(ASSIGNMENTS).to_pylist()

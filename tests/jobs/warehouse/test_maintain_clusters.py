@@ -94,8 +94,8 @@ def files(warehouse: Path, table: Table, cluster: str) -> set[str]:
 
 
 def test_two_monitors(warehouse: Path) -> None:
-    """Goal: of two monitors each maintains its own cluster while the other writes, without touching the other's files:
-    closed files become one, old records are gone with their floor, dead files are deleted."""
+    """Goal: each of two monitors maintains its own cluster while the other one writes, without touching the other's
+    files: closed files become one, old records are gone with their floor, dead files are deleted."""
     keep = settings(retention_days={"coordinator_records": 10}, deleted_file_hours={"assignments": 2})
     before = {table: files(warehouse, table, "west") for table in TABLES}
     with writer(warehouse, "west"), writer(warehouse, "east") as ledger:
@@ -125,7 +125,7 @@ def test_the_command_leaves_out_who_is_written(warehouse: Path) -> None:
 
 
 def test_one_error_ends_no_other(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a table that can't be maintained is a finding, and those behind it are maintained."""
+    """Goal: a table that can't be maintained is a finding, and the tables after it are maintained."""
 
     def fail(commits: Commits, table: Table, paths: list[str]) -> int:
         if table is ASSIGNMENTS:
@@ -165,8 +165,8 @@ def test_an_unfinished_rebuild_keeps_its_past(warehouse: Path) -> None:
 
 
 def test_how_long_the_past_is_kept(warehouse: Path) -> None:
-    """Goal: what the settings say of a table's past is set, and the next writer of this release leaves it; a log that
-    ends before its reader may come, and a table that is none, are refused."""
+    """Goal: a table keeps its past for as long as the settings say, and the next writer of this release leaves that so;
+    a log that ends before its reader may come, and an unknown table, are refused."""
     chosen = settings(log_hours={"groups": 5}, deleted_file_hours={"groups": 4}, checkpoint_intervals={"groups": 7})
     assert run(warehouse, chosen)["east", "groups", "keep"].outcome == "keeps its log for 5 hours, deleted files for 4"
     with writer(warehouse, "east") as ledger:

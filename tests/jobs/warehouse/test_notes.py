@@ -86,7 +86,7 @@ def _succeed(warehouse: Path, requests: list[Any]) -> None:
 
 
 def test_a_note_that_was_taken_back_stays_so(tmp_path: Path) -> None:
-    """Goal: what a sleeper notes after its successor has finished does not count."""
+    """Goal: a note that a sleeper writes after its successor has finished does not count."""
     storage = HeldStorage(tmp_path)
     with lease(tmp_path) as held:
 
@@ -124,7 +124,7 @@ def test_one_file_is_left(tmp_path: Path) -> None:
 
 
 def test_a_chain_of_leases_that_was_removed(tmp_path: Path) -> None:
-    """Goal: whoever begins a new chain of leases goes beyond the notes of the one before."""
+    """Goal: the notes of a new chain of leases count, and those of the chain before do not."""
     storage = LocalStorage(tmp_path)
     for _ in range(3):
         with lease(tmp_path) as held:

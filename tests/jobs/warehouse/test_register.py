@@ -32,7 +32,7 @@ def test_a_name(database: str, catalog: str) -> None:
 
 @pytest.mark.parametrize("database", ["", ".", "a.", ".a", "a.b.c", "a; DROP", "a.b; DROP", "`a`"])
 def test_no_name(database: str) -> None:
-    """Goal: what is no name, or has more parts than a catalog and a schema, is refused."""
+    """Goal: a text that is no name, or that has more parts than a catalog and a schema, is refused."""
     with pytest.raises(InputError, match=r"catalog\.schema"):
         check_database(database)
 
@@ -50,7 +50,8 @@ def test_without_a_metastore(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", OF_A_METASTORE)
 def test_a_metastore_is_reported(spark: SparkSession, key: str) -> None:
-    """Goal: what hive-site.xml or a submitted job says of a metastore is enough; so is a catalog that Spark knows."""
+    """Goal: a metastore in hive-site.xml or in the settings of a submitted job is enough; so is a catalog that Spark
+    knows."""
     known = spark.sparkContext._jsc.hadoopConfiguration()
     known.set(key, "given")
     try:

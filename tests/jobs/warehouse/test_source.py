@@ -1,4 +1,4 @@
-"""Goal: what a ledger is fed from is remembered whole, and its readings follow one another."""
+"""Goal: the source of a ledger is remembered in full, and its readings follow one another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AFTER_A_HOLE = Reading(from_offset=100, complete_from=120, complete_from_ms=2, r
 
 
 def test_it_is_remembered(tmp_path: Path) -> None:
-    """Goal: what is written is what is read, and nothing is read where nothing was written."""
+    """Goal: the source that was written is read again, and without a written one none is read."""
     storage = LocalStorage(tmp_path)
     source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, AFTER_A_HOLE], 1: [FIRST]}, leader_epochs={1: 7})
     write_source(storage, "c", source)
@@ -47,8 +47,8 @@ def test_a_reading_that_resumes_nothing_starts_over() -> None:
 
 
 def test_a_reading_behind_a_cut() -> None:
-    """Goal: what was read of the log before it was cut stays, one that was broken off there leaves no trace, and the
-    epoch of a record that is gone is asked for no more."""
+    """Goal: the readings of the log before a cut stay, a reading that was broken off at the cut leaves no trace, and
+    the epoch of a record that is gone is no longer asked for."""
     source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST], 1: [FIRST]}, leader_epochs={0: 3, 1: 4})
     behind = Reading(from_offset=90, complete_from=95, complete_from_ms=5, is_state_lost=True)
     found = source.with_readings_after_cuts({0: replace(behind, complete_from=92)}).with_readings_after_cuts(

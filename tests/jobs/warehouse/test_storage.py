@@ -162,8 +162,8 @@ def test_hadoop(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_hadoop_in_one_step(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: where Hadoop renames over a file in one step, as on HDFS, a write that breaks off in the middle leaves the
-    old text and nothing beside it, and what killed writers have left behind goes after a day."""
+    """Goal: if Hadoop renames over a file in one step, as on HDFS, a write that breaks off in the middle leaves the old
+    text and nothing beside it, and the remains of killed writers are removed after a day."""
     monkeypatch.setattr("groupledger.jobs.warehouse.storage.ONE_STEP_RENAME", {"file"})
     storage = HadoopStorage(spark, f"file:{tmp_path}")
     keeps_its_promises(storage)

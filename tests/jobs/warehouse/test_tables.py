@@ -36,7 +36,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_reading_makes_no_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Goal: what is asked of an empty warehouse leaves it empty; a ledger makes the tables that it is asked to."""
+    """Goal: questions about an empty warehouse leave it empty; a ledger makes the tables that it is asked to make."""
     warehouse = tmp_path / "warehouse"
     with open_test_ledger(spark, warehouse) as ledger:
         with pytest.raises(InputError, match="has no tables: check the path"):
@@ -139,7 +139,7 @@ def test_few_rows_and_many(spark: SparkSession, sampled: Path, monkeypatch: pyte
 
 
 def test_rows_of_a_version(spark: SparkSession, sampled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: of an earlier version the rows are those that there were then, by either engine."""
+    """Goal: both engines read the rows that an earlier version had."""
     tables = ClusterTables(spark, str(sampled), "east")
     few = tables.rows_within(WATERMARKS, every_row, 2)
     monkeypatch.setattr(delta_log, "FEW_ROWS", -1)
@@ -155,7 +155,7 @@ def test_no_rows(spark: SparkSession) -> None:
 
 
 def test_no_batch_is_the_end(spark: SparkSession) -> None:
-    """Goal: rows behind an empty batch of Arrow are there."""
+    """Goal: rows after an empty batch of Arrow are there."""
     schema = pa.schema([("number", pa.int64())])
     batches = [pa.RecordBatch.from_pydict({"number": numbers}, schema) for numbers in ([], [], [1], [], [2, 3], [])]
     assert [row.number for row in frame_of(spark, pa.Table.from_batches(batches)).collect()] == [1, 2, 3]

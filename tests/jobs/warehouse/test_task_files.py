@@ -187,8 +187,8 @@ def test_no_filter_leaves_out_a_row(spark: SparkSession, commits: Commits, fill:
 
 
 def test_the_statistics_are_those_of_spark(spark: SparkSession, commits: Commits) -> None:
-    """Goal: of the same rows Spark's writer writes the same: counts, nulls and bounds, for it cuts instants to
-    milliseconds and long texts in its own way."""
+    """Goal: Spark's writer writes the same statistics for the same rows: counts, nulls and bounds, for it cuts instants
+    to milliseconds and long texts in its own way."""
     names = [name for name in GROUPS if name is None or (len(name) <= 40 and not name.startswith(LAST))]
     rows = rows_of(names, [value for value in INSTANTS_US if value is None or abs(value) < 2 * 10**15])
     ours = {json.dumps(each.partition_values): json.loads(each.statistics) for each in written(commits, rows)}

@@ -1,4 +1,4 @@
-"""Goal: what Spark gives is what a table holds behind an upsert, be it its first rows or others."""
+"""Goal: after an upsert a table has the rows that Spark gave, whether they are its first rows or not."""
 
 from __future__ import annotations
 

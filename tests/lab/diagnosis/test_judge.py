@@ -1,4 +1,4 @@
-"""Goal: what counts as right, left open, wrong or blamed in `bench.diagnosis` is what its judge's text says."""
+"""Goal: `bench.diagnosis` counts as right, left open, wrong or blamed as its judge's text says."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_cause_is_right_among_rivals_wrong_or_silent(
 
 
 def test_normal_operation_beside_a_cause_claims_nothing() -> None:
-    """Goal: what goes with a grave cause is as grave as it is itself."""
+    """Goal: a cause beside a grave cause is as grave as it is by itself: normal operation beside it claims nothing."""
     found: dict[str, Any] = {
         "cause": "poll_timeout",
         "fault": None,

@@ -1,4 +1,5 @@
-"""Goal: what the ledger says of a broken cluster is judged by what was true, and what nobody knows is left out."""
+"""Goal: the ledger's answers about a broken cluster are judged by the truth, and facts that nobody knows are left
+out."""
 
 from __future__ import annotations
 
@@ -108,7 +109,7 @@ def test_owners(after_s: float, answer: tuple[str, str], expected: list[str]) ->
 
 
 def test_a_killed_client_owns_nothing() -> None:
-    """Goal: what a killed process had is nobody's, whatever it reported last."""
+    """Goal: a killed process owns nothing, whatever it reported last."""
     assert TRUTH.holders["g", 1][-1] == (KILLED_MS, frozenset())
 
 
@@ -190,7 +191,7 @@ def incident(kind: str, at_ms: int, client_id: str | None, **changed: Any) -> di
     ],
 )
 def test_incidents(row: dict[str, Any], expected: list[str]) -> None:
-    """Goal: whoever was well is blamed for nothing, and a member that stayed was not removed."""
+    """Goal: a client without a fault is blamed for nothing, and a member that stayed was not removed."""
     assert outcomes(judge_incident, row) == expected
 
 

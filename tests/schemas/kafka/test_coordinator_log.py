@@ -29,8 +29,8 @@ ALSO_WRITTEN = {"simple_group_created", "partitions_deleted", "groups_deleted"}
 
 @pytest.mark.parametrize("line", RECORDED)
 def test_a_brokers_lines_are_written_again(line: str) -> None:
-    """Goal: what is read out of a real line gives the same text again, and the whole line where the coordinator of
-    this project writes it, too: time, level, partition, words and logger."""
+    """Goal: the values that are read from a real line give the same text again, and the whole line for texts that the
+    coordinator of this project writes, too: time, level, partition, words and logger."""
     message, again = written_again(line)
     assert again is not None
     assert again.by_template == message

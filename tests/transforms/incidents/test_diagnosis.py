@@ -1,5 +1,5 @@
-"""Goal: where signs are not enough, the rivals are named with what would distinguish them, and nothing that rows do not
-show is said."""
+"""Goal: if signs do not decide between causes, all of these are named with the evidence that would distinguish them,
+and nothing is said that rows do not show."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def test_who_came_and_went() -> None:
 
 @pytest.mark.parametrize(("lengths", "cause"), [((10, 10.2, 10.1), "poll_timeout"), ((10, 25, 40), "crash_loop")])
 def test_tenures_as_long_as_the_poll_interval(lengths: tuple[float, ...], cause: str) -> None:
-    """Goal: whoever leaves each time when its poll interval is over did not poll in time, also where no log says so."""
+    """Goal: a member that leaves each time when its poll interval is over did not poll in time, also if no log says
+    so."""
     tenures = [
         member("slow", n / 2, n / 2 + each / 60, "left", leave_cause_confidence=0.5, rebalance_timeout_ms=10_000)
         for n, each in enumerate(lengths)
@@ -219,7 +220,7 @@ def test_who_leaves_when_its_interval_is_over(seconds: int, sure: float) -> None
 
 
 def test_a_partition_that_stands_is_not_one_that_waits_for_its_turn() -> None:
-    """Goal: whoever is at the end of its other partitions has no backlog that it works off first."""
+    """Goal: a consumer at the end of its other partitions has no backlog there that it works off first."""
     stands = [lag(at, 0, 50, 390, "stalled", no_progress_since=AT - MINUTE) for at in (0, 3)]
     others = [lag(at, 1, 50 + 99 * at, 50 + 99 * at, "ok", owner="m0", lag_seconds=1) for at in (0, 3)]
     assert [each["cause"] for each in found(members=MEMBERS, **sampled(*stands, *others))] == [
@@ -316,7 +317,7 @@ def test_one_of_several_topics_is_not_there(unseen: set[str], owned: list[str], 
 
 
 def test_an_incident_without_alarm_does_not_say_what_happened() -> None:
-    """Goal: where no cause is known, the text of an incident that alarms nobody is not taken for it."""
+    """Goal: if no cause is known, the text of an incident that alarms nobody does not take its place."""
     guess = incident("coordinator_failed", severity="info", evidence="inferred", confidence=0.7)
     standing = sampled(*(lag(at, 0, 50, 90, "stopped", no_progress_since=AT) for at in (0, 3)))
     (first, *_) = found(incidents=[guess], members=MEMBERS, **standing)
@@ -347,7 +348,8 @@ def test_advice_fits_a_group_of_kip_848() -> None:
 
 
 def test_a_loop_that_ends_at_the_same_offsets() -> None:
-    """Goal: who ends at a record and is restarted is sent to the record, and not to a setting for shorter restarts."""
+    """Goal: for a member that ends at a record and is restarted, the advice is to look at the record, and not to change
+    a setting for shorter restarts."""
     stopped = [owner("m0", -5), owner("m1", 1)]
     for assignments, is_at_record in (([], False), (stopped, True)):
         (first, *_) = found(incidents=[STORM], members=LOOP, assignments=assignments, **STOPPED)
@@ -360,8 +362,8 @@ SLOW = [member("slow", n, n + 0.4, "left_poll_timeout") for n in (0, 0.5, 1)]
 
 
 def test_a_member_that_is_too_slow_again_and_again_is_not_restarted() -> None:
-    """Goal: whoever leaves for its poll interval each time lives, and is sent to the settings of polls; where no log
-    says so, the advice names both."""
+    """Goal: for a member that lives and leaves each time for its poll interval, the advice is about the settings of
+    polls; if no log says so, the advice names both."""
     lines = [
         line("member_left", "slow", n + 0.4) | {"client_reason": "consumer poll timeout has expired."}
         for n in (0, 0.5, 1)
@@ -429,7 +431,7 @@ def test_rebalances_that_end_wait_for_nobody(rows: dict[str, Any]) -> None:
 
 
 def test_an_owner_that_is_too_slow_everywhere_stops_at_no_record() -> None:
-    """Goal: where all partitions stand in the hands of every owner, no single record is to blame."""
+    """Goal: if all partitions stand still under every owner, no single record is to blame."""
     owners = [owner(name, at) | {"partition": n} for name, at in (("m0", -5), ("m1", 1)) for n in (0, 1)]
     stands = [lag(at, n, 50, 90, "stopped", no_progress_since=AT - MINUTE) for at in (0, 3) for n in (0, 1)]
     (first,) = found(members=MEMBERS, assignments=owners, **sampled(*stands))
@@ -457,7 +459,7 @@ def runs(*begun: float, minutes: float = 1, cause: str = "left") -> list[dict[st
     ],
 )
 def test_a_job_between_two_runs_is_well(tenures: list[dict[str, Any]], stands_since: float, cause: str) -> None:
-    """Goal: what waits for a job's next run is no alarm, and a job that does not come is one."""
+    """Goal: lag that waits for a job's next run is no alarm, and a job that does not come is one."""
     away = {"owned": None, "owner": None, "group_state": "Empty", "no_progress_since": AT + stands_since * MINUTE}
     rounds = sampled(*(lag(at, 0, 50, 90, "stopped", **away) for at in (0, 3)))
     (first, *_) = found(members=tenures[-1:], tenures=tenures, **rounds)
@@ -532,7 +534,7 @@ def test_a_rollback_is_no_silence() -> None:
 
 @pytest.mark.parametrize(("is_open", "severity"), [(True, "error"), (False, "info")], ids=["open", "over"])
 def test_a_diagnosis_is_no_milder_than_an_open_incident_that_it_covers(is_open: bool, severity: str) -> None:
-    """Goal: where a diagnosis is shown in place of an incident that is still open, it alarms as the incident did."""
+    """Goal: a diagnosis in place of an incident that is still open has the alarm of the incident."""
     given = incident("group_without_members", severity="error", evidence="inferred", is_open=is_open)
     rows = sampled(*(lag(at, 0, 50 + 20 * at, 120 + at, "growing") for at in (0, 1, 2)))
     (only,) = found(incidents=[given], members=[member("m0", -1, None)], **rows)

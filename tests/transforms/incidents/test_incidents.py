@@ -111,8 +111,9 @@ def test_partitions_that_were_held_back(spark: SparkSession) -> None:
 
 
 def test_requests_that_rules_ask_for(spark: SparkSession) -> None:
-    """Goal: of heartbeats come joins, leaves and refusals; of accepted commits those alone that are by the member of
-    one with a stale epoch, near it, each once; and all of a group with a request that has no answer."""
+    """Goal: the rules get from heartbeats the joins, leaves and refusals; from accepted commits only those of a member
+    that had a stale epoch, near that refusal, each once; and all requests of a group with a request that has no
+    answer."""
 
     def asked(minute: float, api: str, code: int | None, group_id: str = "g", **fields: Any) -> Any:
         answer = None if code is None else "{}"

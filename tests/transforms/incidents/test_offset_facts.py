@@ -209,7 +209,7 @@ def tables(spark: SparkSession) -> Frames:
 
 
 def test_lost_and_expiring_offsets(tables: Frames) -> None:
-    """Goal: each group has the one incident that its tables prove, with its numbers; a deletion is none."""
+    """Goal: each group has the one incident that its tables prove, with its numbers; a deletion is no incident."""
     as_of_ms = ms(AS_OF_HOURS)
     found = incidents(tables.facts(), RULES, as_of_ms).toArrow().to_pylist()
     assert {name for row in found for name in row} | {"cluster"} == set(INCIDENTS.schema.names)
@@ -233,7 +233,7 @@ def test_lost_and_expiring_offsets(tables: Frames) -> None:
 
 
 def test_without_samples(tables: Frames) -> None:
-    """Goal: where nobody knows what the topics held, only what the records prove is reported."""
+    """Goal: if nobody knows what the topics held, only losses that the records prove are reported."""
     as_of_ms = ms(AS_OF_HOURS)
     facts = Frames({name: rows for name, rows in tables.rows.items() if name != "watermarks"}).facts()
     found = incidents(facts, RULES, as_of_ms).select("group_id").collect()

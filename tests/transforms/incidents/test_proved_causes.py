@@ -390,7 +390,7 @@ def test_a_batch_that_takes_longer_than_the_usual_interval_is_slow(later: dict[s
 
 @pytest.mark.parametrize("cause", BY_INCIDENT, ids=lambda each: each.name)
 def test_an_incident_proves_its_cause(cause: Any) -> None:
-    """Goal: where an incident is the cause itself, the diagnosis says what the incident says, and not milder."""
+    """Goal: if an incident is the cause itself, the diagnosis says the same as the incident, and is not milder."""
     (first,) = found(incidents=[incident(cause.kind)])
     assert (first["cause"], first["explanation"], first["advice"]) == (cause.name, f"What {cause.kind} says.", None)
     assert first["severity"] == "error"

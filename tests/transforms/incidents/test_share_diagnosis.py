@@ -1,4 +1,5 @@
-"""Goal: of a share group is said what its state proves, and nothing that is only true of groups that commit."""
+"""Goal: the diagnosis of a share group says what its state proves, and nothing that is only true of groups that
+commit."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ GROWS = [a_pass(at, 50 + 2 * at, 90 + 9 * at) for at in (0, 3, 6)]
 
 
 def test_records_that_were_given_up() -> None:
-    """Goal: what the brokers gave up is counted, with the number of deliveries; the start goes on meanwhile."""
+    """Goal: records that the brokers gave up are counted, with the number of deliveries; the start goes on
+    meanwhile."""
     given = [delivery(n, n, n, state, 5) for n in range(3) for state in (ACKNOWLEDGED, ARCHIVED)]
     again = [delivery(n / 2, n, n, AVAILABLE, n + 1) for n in range(4)]
     (only,) = found(THERE, *(a_pass(at, 90, 90) for at in (0, 3)), deliveries=[*given, *again])

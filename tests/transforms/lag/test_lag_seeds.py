@@ -1,5 +1,4 @@
-"""Goal: what earlier rounds showed is there again in a state that is recovered from the seeds, however they came
-about."""
+"""Goal: a state that is recovered from the seeds has all that earlier rounds showed, however the seeds came about."""
 
 from __future__ import annotations
 

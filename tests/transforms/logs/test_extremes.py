@@ -112,7 +112,7 @@ def in_arrow(rows: list[dict[str, Any]], schema: Any) -> pa.RecordBatch:
 
 
 def test_requests() -> None:
-    """Goal: each line is a row, or about no group, or kept with the reason: a number that is none of Kafka's."""
+    """Goal: each line is a row, or is about no group, or is kept with the reason: a number that Kafka does not have."""
     lines = list(lines_of_requests())
     rows = list(parse_requests(numbered(lines), "UTC", KEEP_ALL))
     in_arrow(rows, PARSED_REQUESTS)
@@ -139,7 +139,7 @@ def test_server_log() -> None:
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("second", SECONDS)
 def test_times(second: str, zone: str) -> None:
-    """Goal: what no instant of a record can be is no time of a line either."""
+    """Goal: an instant that no record can have is no time of a line either."""
     request = request_line_of(8, {"groupId": "g"}, {}).replace("2026-02-10 09:45:00", second)
     longest = request_line_of(8, {"groupId": "g"}, {}, totalTimeMs=2**43).replace("2026-02-10 09:45:00", second)
     event = framed(COORDINATOR.format(broker=1, partition=1) + "Group g is empty", LOGGER, second)

@@ -80,7 +80,7 @@ def test_committer(
 
 
 def test_regression(rows: Rows) -> None:
-    """Goal: how far a commit went back below the one before; null where there is none to compare with."""
+    """Goal: a commit says how far it went back below the one before; null if there is no commit to compare with."""
     assert {offset: row.regression for (group, offset), row in rows.items() if group == "g1"} == {
         1: None,
         3: 0,
@@ -177,7 +177,7 @@ def test_the_epoch_of_a_modern_committer(rows: Rows, group_id: str) -> None:
 
 
 def test_commits_over_a_conversion(rows: Rows) -> None:
-    """Goal: of a group that becomes one of KIP-848's kind and a classic one again, each commit has the number that its
+    """Goal: in a group that becomes one of KIP-848's type and a classic one again, each commit has the number that its
     member then named."""
     found = {
         offset // APART: row.committer_generation

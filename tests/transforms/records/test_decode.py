@@ -72,7 +72,7 @@ def test_group_metadata_and_its_members() -> None:
 
 
 def test_a_row_of_an_older_release() -> None:
-    """Goal: a field that the release knew nothing of which wrote the row has its default, and the record is whole."""
+    """Goal: a field that the release of a row did not know has its default, and the record is whole."""
     key, value = group_metadata()
     (row,) = decoded([(key, value)])
     fields = json.loads(row["record_json"])

@@ -49,7 +49,7 @@ def test_ordinary_commits_are_taken(version: int, metadata: str, record_type: st
 
 
 def test_a_topic_id_and_a_tombstone_are_taken() -> None:
-    """Goal: what Java's 4.x clients commit, and what expiry writes, is on the fast path too."""
+    """Goal: commits of Java's 4.x clients, and tombstones of expiry, are on the fast path too."""
     key, value = offset_commit(4, topic_id="4L6g3nShT-eMCtK--X86sw", metadata="m")
     assert taken([(key, value), (key, None)]) == [0, 1]
 

@@ -51,7 +51,7 @@ def test_every_field() -> None:
 
 
 def test_fields_at_once() -> None:
-    """Goal: what is summed up of several fields is the nearest that the table holds."""
+    """Goal: a sum of several fields beyond the bounds of the table is the nearest value that the table holds."""
     ends = (INT64_MIN, -1, 0, INT64_MAX)
     update = {"record_type": "share_update", "is_tombstone": False, "group_id": "g", "topic_id": "t", "partition": 0}
     for start, first, last in product(ends, ends, ends):

@@ -1,4 +1,4 @@
-"""Goal: of simulated groups whose members have a known pace, capacity is what the simulator knows to be true."""
+"""Goal: the capacity of simulated groups, whose members have a known pace, agrees with the simulator's truth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goal: what is called complete is complete, however Kafka's cleaner works between reads and during them."""
+"""Goal: a stretch that is called complete is complete, however Kafka's cleaner works between reads and during them."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def check(log: CleanedLog, readings: list[Reading], rows: dict[int, object], pos
 
 @pytest.mark.parametrize("seed", range(200))
 def test_keys_that_come_again(seed: int) -> None:
-    """Goal: where no header shows the gaps, a key that comes again proves that all records are there from then on,
-    in whatever state a cleaning was left; and some logs give such a proof."""
+    """Goal: if no header shows the gaps, a key that comes again proves that all records are there from then on, in
+    whatever state a cleaning was left; and some logs give such a proof."""
     log = a_log(seed)
     log.has_headers = False
     append(log, 60)

@@ -59,7 +59,7 @@ def test_a_sentence() -> None:
 
 
 def test_nothing_known() -> None:
-    """Goal: a window of which one source has a part is answered."""
+    """Goal: a window is answered if one source knows a part of it."""
     both = (Source.TOPIC, Source.INCIDENTS)
     assert is_nothing_known(KNOWN, both, Time(since=END))
     assert not is_nothing_known(KNOWN, both, Time(since=END - SECOND))

@@ -27,6 +27,7 @@ def test_a_stretch_reaches_to_where_the_log_had_settled() -> None:
 
 
 def test_a_stretch_that_was_thinned_again_before_it_had_settled() -> None:
-    """Goal: where the next reading begins before the log had settled, the log has settled where that one has."""
+    """Goal: if the next reading begins before the log had settled, the log has settled where the next reading's log
+    has."""
     found = thinned_stretches([WHOLE, thinned(100, 150, 300), thinned(200, 250, 400)])
     assert found == [Thinned(100, 150, 400), Thinned(200, 250, 400)]

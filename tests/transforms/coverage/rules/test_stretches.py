@@ -38,7 +38,7 @@ def test_behind_a_log_that_was_cut() -> None:
 
 
 def test_the_first_read_and_what_came_since() -> None:
-    """Goal: what lay in the topic may have been compacted; what came later was complete, until the last look."""
+    """Goal: records of before the first read may have been compacted; later ones were complete, until the last look."""
     assert stretches([FIRST], 70, 5000) == [
         Stretch(10, 50, None, 1000, "compacted"),
         Stretch(50, 70, 1000, 5000, "complete", "no_gap"),
@@ -46,8 +46,8 @@ def test_the_first_read_and_what_came_since() -> None:
 
 
 def test_records_that_are_all_there_behind_what_was_thinned() -> None:
-    """Goal: where only what was before may be missing, the stretch is called compacted with its proof, until the log's
-    end of then is reached; the time is that of the end."""
+    """Goal: if only earlier records may be missing, the stretch is called compacted with its proof, up to the log's end
+    of that read; its time is that of the end."""
     reading = Reading(from_offset=10, complete_from=50, complete_from_ms=1000, proof="batch_headers", settled_from=60)
     between = Stretch(50, 60, None, None, "compacted", "batch_headers")
     assert stretches([reading], 55, 5000) == [
@@ -62,7 +62,7 @@ def test_records_that_are_all_there_behind_what_was_thinned() -> None:
 
 
 def test_a_hole() -> None:
-    """Goal: between two readings lies a hole of which nothing is known."""
+    """Goal: nothing is known of the hole between two readings."""
     second = Reading(from_offset=100, complete_from=120, complete_from_ms=9000, resumed_from=70)
     assert stretches([FIRST, second], 130, 9500) == [
         Stretch(10, 50, None, 1000, "compacted"),
@@ -74,8 +74,8 @@ def test_a_hole() -> None:
 
 
 def test_a_quiet_partition() -> None:
-    """Goal: where nothing was written since the first read, that is known until the last look; not where that was the
-    first, nor before the end is reached."""
+    """Goal: nothing was written since the first read, and that is known until the last look; not if the first read was
+    the last look, nor before the end is reached."""
     first = Stretch(10, 50, None, 1000, "compacted")
     assert stretches([FIRST], 50, 5000) == [first, Stretch(50, 50, 1000, 5000, "complete", "no_gap")]
     assert stretches([FIRST], 50, 1000) == stretches([FIRST], 50, None) == [first]
@@ -83,7 +83,7 @@ def test_a_quiet_partition() -> None:
 
 
 def test_an_empty_partition() -> None:
-    """Goal: where nothing was read, nothing is claimed."""
+    """Goal: without a read nothing is claimed."""
     assert stretches([Reading(from_offset=0, complete_from=0, complete_from_ms=1000)], 0, 5000) == []
 
 
@@ -142,9 +142,9 @@ def test_readings_are_made_again(steps: list[dict[str, Any]], known_until_ms: in
 
 @given(st.lists(READING, min_size=1, max_size=4), st.integers(0, 6), st.integers(0, 12), st.integers(0, 9))
 def test_what_is_regained_claims_no_more(steps: list[dict[str, Any]], unkept: int, end: int, more: int) -> None:
-    """Goal: where rows were read after the last stretch that was kept, or the log's end of then is not known, no
-    offset is called complete that the readings which were lost would not call so. A last reading that had begun and
-    read nothing is the exception: no stretch says that it was there."""
+    """Goal: if rows were read after the last stretch that was kept, or the log's end of that read is not known, no
+    offset is called complete that the lost readings would not call so. A last reading that had begun and read nothing
+    is the exception: no stretch says that it was there."""
     readings, position = readings_from(steps)
     assume(readings[-1].begin < position)
     kept = stretches(readings, position, None)

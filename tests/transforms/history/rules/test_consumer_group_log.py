@@ -139,7 +139,7 @@ def test_a_downgrade_names_nobody_who_left(log: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("kind", [EPOCH, TARGET_EPOCH])
 def test_epochs_go_back_through_the_codec(log: list[dict[str, Any]], kind: str) -> None:
-    """Goal: what the fixture holds of an epoch is what the codec writes and reads."""
+    """Goal: the codec writes and reads the epochs of the fixture as they are."""
     for each in log:
         if each["record_type"] == kind:
             value = each["value"]

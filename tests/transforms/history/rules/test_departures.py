@@ -1,4 +1,4 @@
-"""Goal: what a server log says of a member's departure wins over the history's guess, for the right tenure."""
+"""Goal: a server log's line about a member's departure wins over the history's guess, for the right tenure."""
 
 from __future__ import annotations
 

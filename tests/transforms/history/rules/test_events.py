@@ -95,7 +95,8 @@ def test_old_subscription_owns_nothing() -> None:
 
 
 def test_absent_and_broken_bytes() -> None:
-    """Goal: no assignment is none; a broken one is unknown, and the member says why; subscriptions likewise."""
+    """Goal: a record without an assignment has none; a broken assignment is unknown, and the member says why;
+    subscriptions likewise."""
     assert only(read(subscription(), b"")).assigned == ()
     member = only(read(b"\0\1\0", assignment(a=[0])[:-6]))
     assert member.assigned is None
@@ -126,13 +127,15 @@ def test_unknown_protocol_type_owns_nobody_knows_what() -> None:
     ],
 )
 def test_connect(metadata: bytes, assigned: bytes, expected: set[tuple[str, int]] | None) -> None:
-    """Goal: what a worker runs is its allocation less what is revoked with what is assigned; unknown if a part is."""
+    """Goal: a worker runs its allocation without the revoked tasks and with the assigned ones; the set is unknown if
+    one of these parts is."""
     units = only(read(metadata, assigned, "connect")).assigned
     assert (None if units is None else set(units)) == expected
 
 
 def test_the_delay_of_connect() -> None:
-    """Goal: the delay stands in the assignments of the incremental protocols; the eager one and consumers have none."""
+    """Goal: the assignments of the incremental protocols have the delay; those of the eager protocol and of consumers
+    don't."""
     reported = [connect_assignment(version, {"sink": [0]}, delay_ms=300_000) for version in (1, 2)]
     assert [read(connect_metadata(2), each, "connect").scheduled_delay_ms for each in reported] == [300_000, 300_000]
     assert read(connect_metadata(2), connect_assignment(2, {}), "connect").scheduled_delay_ms == 0

@@ -202,7 +202,7 @@ def test_an_empty_group_that_changes_its_type_is_another_one_with_its_offsets() 
 
 
 def test_a_later_group_has_no_offsets_of_the_one_before() -> None:
-    """Goal: where a hole hid the removal of offsets, the tombstone of their group removes them."""
+    """Goal: if a hole hid the removal of offsets, the tombstone of their group removes them."""
     log = Log().record(1).commit(0).mark("unknown")
     log.offset += 10
     log.mark("complete").tombstone().birth()
@@ -289,8 +289,8 @@ def test_a_hole_ends_what_was_open() -> None:
 
 
 def test_a_thinned_stretch_between_complete_ones() -> None:
-    """Goal: what was removed between two passes is a hole; the newest record is there, and all is known from it on, and
-    of a group without one everything goes on."""
+    """Goal: records that were removed between two passes leave a hole; the newest record of a group is there, and all
+    is known from it on; a group without one goes on as it was."""
     log = Log().record(1, member("a", 0)).mark("compacted").record(3, member("b", 0)).mark("complete")
     tables = folded(log.record(4, member("c", 0)).entries)
     rebalances = [(row["to_generation"], row["hole_cause"]) for row in tables.table("rebalances")]
@@ -302,7 +302,7 @@ def test_a_thinned_stretch_between_complete_ones() -> None:
 
 
 def test_a_thinned_stretch_without_its_tombstones() -> None:
-    """Goal: where a group's end may have come and gone, nothing that was open is held, until a record shows."""
+    """Goal: if a group's end may have come and gone, none of its open rows goes on, until a record shows."""
     log = Log().record(1, member("a", 0)).mark("compacted", is_state_lost=True).mark("complete")
     lost = folded(log.entries)
     assert (lost.group["generation"], lost.table("generations")[0]["ended_by"]) == (None, "hole")

@@ -9,7 +9,7 @@ from groupledger.transforms.history.rules.group_timeline import timeline
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
-    """Goal: who came and what moved at one record comes in the order of its names, however the files lie."""
+    """Goal: the members and moves at one record come in the order of their names, whatever the order of the rows."""
     generation: dict[str, Any] = dict.fromkeys(("changes", "finding", "generation_gap", "ended_by", "to_offset"))
     generation |= dict.fromkeys(("protocol_type", "protocol", "leader", "ended_at", "started_at"))
     generation |= {"incarnation": 1, "generation": 1, "revision": 0, "kafka_offset": 1, "member_count": 3}

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("name", PLAYED)
 def test_history_is_the_truth(name: str) -> None:
-    """Goal: who has what after each operation, epochs with their causes, and members; `bench.modern_accuracy` has more
-    seeds."""
+    """Goal: the history has the true holdings after each operation, the epochs with their causes, and the members;
+    `bench.modern_accuracy` has more seeds."""
     compared = compare(name, 1)
     assert {what: wrong for what, (_, wrong) in compared.items() if wrong} == {}
     assert all(count > 1 for count, _ in compared.values())

@@ -1,4 +1,4 @@
-"""Goal: what a rebalance cost is reported where a bound of it is known, and no bound is made up."""
+"""Goal: the cost of a rebalance is reported if a bound of it is known, and no bound is made up."""
 
 from __future__ import annotations
 

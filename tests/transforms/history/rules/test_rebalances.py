@@ -275,7 +275,7 @@ def test_other_triggers(after: Members, trigger: str) -> None:
 
 
 def test_crash_and_quick_restart_begins_with_the_join() -> None:
-    """Goal: where a member came while another was silent for longer than its session, the newcomer came first."""
+    """Goal: if a member came while another one was silent for longer than its session, the newcomer came first."""
     log = Log().record(1, member("a", 0), member("b", 1, **HOST)).commits(0, 1, every_ms=2_000, times=5)
     log.wait(11_000).record(2, member("a", 0), member("c", 1, **HOST))
     tables = folded(log.entries)

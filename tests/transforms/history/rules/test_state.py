@@ -91,7 +91,7 @@ def with_a_new_name() -> str:
     ],
 )
 def test_a_newer_version(text: str, what: str) -> None:
-    """Goal: what this version can't know is refused by its name, with the remedy."""
+    """Goal: a field or a version that this release can't know is refused by its name, with the remedy."""
     with pytest.raises(UnknownStateError, match=rf"{what}, .* run `groupledger history --rebuild`"):
         load(text)
 

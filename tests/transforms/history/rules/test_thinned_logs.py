@@ -1,5 +1,5 @@
-"""Goal: of a log that Kafka's cleaner thins between passes and during them, the ledger claims nothing that is not so,
-and reports in full what lies where nothing was removed.
+"""Goal: Kafka's cleaner thins a log between passes and during them; the ledger claims nothing wrong about it, and
+reports all records of the parts from which nothing was removed.
 
 An hour of ten very different groups is simulated; their records go into one partition, with a cleaner that works at
 random. Passes read it at random instants, in pieces, and fold what they read. Each claim is held against the fold of

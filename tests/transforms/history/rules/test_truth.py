@@ -80,7 +80,7 @@ def test_owners_at_a_thousand_instants() -> None:
 
 
 def test_triggers_by_log() -> None:
-    """Goal: where the brokers' server logs were imported, what started a rebalance is known, of every one."""
+    """Goal: with the brokers' server logs imported, the trigger of every rebalance is known."""
     found = [each for group, ledger in all_complete() for each in logged_triggers(group, ledger)]
     assert [each for each in found if each.truth != each.guess] == []
     assert len({each.truth for each in found}) >= 6
@@ -115,8 +115,8 @@ def test_leave_causes() -> None:
 
 
 def test_who_dies_before_its_first_commit() -> None:
-    """Goal: where no record shows why a member went or a rebalance began, the guess says that it is unsure; one commit
-    is enough to know."""
+    """Goal: if no record shows why a member left or a rebalance began, the guess is marked as unsure; one commit is
+    enough to know."""
     ((group, ledger),) = played(UNTOLD)
     reported = [guess for guess in leaves(group, ledger) if guess.guess == "session_expired"]
     assert len(reported) >= 0.6 * len(leaves(group, ledger))
@@ -139,8 +139,8 @@ def test_a_planted_difference_is_found() -> None:
 
 @pytest.mark.parametrize("name", COMPLETE)
 def test_nothing_is_wrong_after_compaction(name: str) -> None:
-    """Goal: of a log that was thinned up to some instant, what is stated is so, what is claimed was so, and a definite
-    owner was one; after that instant owners are known again."""
+    """Goal: of a log that was thinned up to some instant, every statement and claim is right, and a definite owner was
+    the owner; after that instant owners are known again."""
     random = Random(f"{name} {SEED}")
     for group, _ in played(name):
         late = thinned(group, random)
@@ -152,7 +152,7 @@ def test_nothing_is_wrong_after_compaction(name: str) -> None:
 
 
 def test_a_compacted_capture_claims_nothing() -> None:
-    """Goal: where the manifest says compacted, records still state what they state, and no owner is definite."""
+    """Goal: if the manifest says compacted, records still state what they state, and no owner is definite."""
     for group, ledger in played(COMPACTED):
         assert wrong_claims(group, ledger) == []
         assert ledger.rows["generations"]

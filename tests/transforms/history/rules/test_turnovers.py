@@ -89,7 +89,8 @@ def surge(script: Script) -> None:
 
 
 def test_pods_that_surge() -> None:
-    """Goal: a rolling deployment whose pods overlap is one, with other hosts; a crash loop after it is none."""
+    """Goal: a rolling deployment whose pods overlap is one deployment, with other hosts; a crash loop after it is no
+    deployment."""
     scenario = replace(SCENARIOS["rolling-restart"], play=surge, hours=1.5)
     simulation = prepare(scenario, SEED, 1)
     simulation.run(BEGAN_AT_MS + round(1.5 * HOUR_MS))

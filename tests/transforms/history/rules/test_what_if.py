@@ -102,7 +102,7 @@ def test_ends(cause: str | None, trigger: str | None, end: str) -> None:
 
 
 def test_a_session_that_no_record_shows() -> None:
-    """Goal: where the broker's session is said to be another than the guess took it for, the guess is none."""
+    """Goal: if the setting says another session than the one by which the guess was made, the guess does not count."""
     gone: dict[str, Any] = {**MEMBER, "left_at": AT + MINUTE, "leave_cause": "left", "leave_cause_confidence": 0.95}
     rows = replace(ROWS, generations=[MODERN], members=[{**gone, "is_classic": False, "session_timeout_ms": None}])
     shorter: tuple[str, ...] = ("session.timeout.ms=6000",)
@@ -151,7 +151,7 @@ def test_requests_end_the_doubt() -> None:
     ],
 )
 def test_refusals(change: dict[str, Any], sentence: str) -> None:
-    """Goal: what a replay can't be true of is refused with the reason."""
+    """Goal: a workload that can't be replayed is refused with the reason."""
     with pytest.raises(NotReplayableError, match=f"^{sentence}"):
         workload_of(replace(ROWS, **change))
 
@@ -209,7 +209,7 @@ def test_observed() -> None:
 
 
 def test_against_what_happens() -> None:
-    """Goal: what the ledger of an eager group says of static membership is what the same workload then does."""
+    """Goal: the ledger of an eager group predicts for static membership what the same workload then comes to."""
     had, then = play(1, "range"), play(1, "static")
     (answer,) = predicted(had, ["static"]) or []
     assert answer.refusal is None

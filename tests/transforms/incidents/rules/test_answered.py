@@ -42,7 +42,7 @@ def test_a_commit_that_is_repeated_with_the_new_epoch() -> None:
     ids=["never", "another member", "less far", "another partition", "a minute later", "less far before"],
 )
 def test_a_commit_that_is_not_repeated(later: list[Request]) -> None:
-    """Goal: what was processed and never committed by its member is processed again."""
+    """Goal: records that their member processed and never committed are processed again."""
     assert reported(commit(STALE), *later) == [("stale_member_epoch", "error", 1)]
 
 

@@ -1,4 +1,4 @@
-"""Goal: what brokers do to groups is one episode of the cluster, with the groups that it hit, and nobody else's fault.
+"""Goal: a fault of brokers is one episode of the cluster, with the groups that it hit, and nobody else's fault.
 
 `tests/data/situations/broker_faults` was played on three brokers with twelve groups (`lab.kafka.broker_faults`): one
 broker stood still for 16 s, another was killed, leaders were moved back in good order. Then, with all brokers well, a

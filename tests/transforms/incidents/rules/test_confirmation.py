@@ -1,5 +1,5 @@
-"""Goal: what one broker logged of a departure counts as seen where records confirm it; where they contradict it nobody
-left, and that broker was a zombie; where nothing shows it, the sentence says so."""
+"""Goal: one broker's line about a departure counts as seen if records confirm it; if they contradict it, nobody left,
+and that broker was a zombie; if nothing shows it, the sentence says so."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_records_contradict_a_line(members: list[Any], generations: list[Any]) -
     ids=["never in a record", "the topic is not read so far", "a hole"],
 )
 def test_nothing_shows(members: list[Any], generations: list[Any], until_s: int) -> None:
-    """Goal: where the topic does not cover the time, the line is what one broker said, and less sure."""
+    """Goal: if the topic does not cover the time, the line counts as the word of one broker, and is less sure."""
     (row,) = reported(until_s, members=members, generations=generations).values()
     assert (row["kind"], row["evidence"], row["confidence"]) == ("session_expired", "logged", 0.8)
     assert "One broker logged that, and no record confirms it." in row["explanation"]

@@ -21,7 +21,7 @@ def kinds(*steps: tuple[dict[str, Any], dict[str, Any]]) -> set[str]:
 
 
 def test_a_group_that_grows() -> None:
-    """Goal: a share group of which partitions become ready, and processes that are new, only grow."""
+    """Goal: a share group that gets ready partitions or new processes only grows, and has no incident."""
     assert kinds(*(joined(number, "partitions_initialized") for number in range(2, 20))) == set()
     assert kinds(*(joined(number, "leader_changed") for number in range(2, 20))) == set()
 

@@ -377,8 +377,8 @@ def test_a_refused_commit_of_the_present_generation() -> None:
     ],
 )
 def test_refusals_that_go_on(error_code: int, api: str, every_s: int, kind: str, severity: str) -> None:
-    """Goal: what is normal once is an incident where one client gets it for five minutes without a pause; not for
-    less, not with long pauses, not by several clients in turn, and not as an answer to another request."""
+    """Goal: a refusal that is normal once is an incident if one client gets it for five minutes without a pause; not
+    for less, not with long pauses, not by several clients in turn, and not as an answer to another request."""
 
     def refused(times_s: Iterable[int], clients: int = 1, by: str = api) -> list[dict[str, Any]]:
         requests = [
@@ -411,7 +411,7 @@ def test_ids_are_of_what_rows_are_about() -> None:
 
 
 def test_stronger_evidence_wins() -> None:
-    """Goal: what a log shows takes the place of the guess about it; the two are never mixed in one row."""
+    """Goal: evidence from a log takes the place of the guess; the two are never mixed in one row."""
     silent = tenure("m-1", 10, 50, leave_cause="session_expired", leave_cause_confidence=0.85)
     (guess,) = found(facts(members=[silent])).values()
     (seen,) = found(facts(members=[silent], events=[EXPIRED])).values()
@@ -422,7 +422,8 @@ def test_stronger_evidence_wins() -> None:
 
 
 def test_a_log_refutes_a_guess() -> None:
-    """Goal: who was guessed to have stopped polling, and was seen to expire, expired; who left did not expire."""
+    """Goal: a member that was guessed to have stopped polling, and was seen to expire, expired; a member that left did
+    not expire."""
     slow = tenure("m-1", 10, 50, leave_cause="left_poll_timeout", leave_cause_confidence=0.7)
     assert set(found(facts(members=[slow]))) == {"poll_timeout"}
     assert set(found(facts(members=[slow], events=[EXPIRED]))) == {"session_expired"}
@@ -450,7 +451,8 @@ def test_a_client_that_never_gives_up() -> None:
 
 
 def test_a_commit_from_outside() -> None:
-    """Goal: who never was a member is not said to have been removed, and no owner is said to process anything again."""
+    """Goal: a client that never was a member is not reported as removed, and no owner is said to process anything
+    again."""
     refused = request("OFFSET_COMMIT", 25, T + 60_000, "", generation=-1, offsets=OFFSETS, client_id="the-script")
     row = found(facts(requests=[refused], commits=[commit(100, T + 40_000, 40)]))["commit_from_outside"]
     assert (row["probable_root"], row["setting_to_change"]) == ("commits_beside_members", "group.id")
@@ -532,7 +534,8 @@ def test_advice_fits_the_kind_of_client(protocol: dict[str, str], settings: str)
     ],
 )
 def test_advice_fits_the_protocol(group_type: str, setting: str) -> None:
-    """Goal: where the broker has the session timeout, the client's setting, which it would refuse, is not named."""
+    """Goal: if the broker sets the session timeout, the client's setting, which the client would refuse, is not
+    named."""
     of_type = generation(3, 10, None, group_type=group_type)
     row = found(facts(events=[EXPIRED], generations=[of_type]))["session_expired"]
     assert row["setting_to_change"] == setting

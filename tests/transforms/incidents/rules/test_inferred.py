@@ -1,4 +1,5 @@
-"""Goal: what the topic alone lets one suspect is suspected, and what has another explanation is not."""
+"""Goal: an incident is inferred if the topic alone gives reason to suspect it, and not if there is another
+explanation."""
 
 from __future__ import annotations
 
@@ -164,7 +165,8 @@ def test_an_ignored_subscription() -> None:
 
 
 def test_storms() -> None:
-    """Goal: more rebalances than restarting every member takes are a storm, as long as it lasts; a restart is none."""
+    """Goal: more rebalances than a restart of every member takes are a storm, as long as it lasts; a restart is no
+    storm."""
     storm = [rebalance(number, 100 + number * 50) for number in range(2, 14)]
     row = kinds(facts(rebalances=storm))["rebalance_storm"]
     assert row["last_seen_at"] - row["first_seen_at"] == 11 * 50_000_000
@@ -176,7 +178,7 @@ def test_storms() -> None:
 
 
 def test_a_storm_in_which_nobody_comes_or_goes() -> None:
-    """Goal: where the members stay, nobody is asked to find out who comes and goes, or to use static membership."""
+    """Goal: if the members stay, the advice is neither to find out who comes and goes nor to use static membership."""
     storm = [rebalance(number, 100 + number * 50) for number in range(2, 14)]
     classic = [{**generation(2, 90, None), "group_type": "classic"}]
     row = kinds(facts(rebalances=storm, generations=classic))["rebalance_storm"]
@@ -241,8 +243,8 @@ def test_a_job_that_runs_each_minute() -> None:
 
 
 def test_a_process_that_fails_at_a_record() -> None:
-    """Goal: who closes its consumer as it fails, and is started again at once, is no job that a schedule runs; a few
-    restarts, and long runs, are nothing."""
+    """Goal: a process that closes its consumer as it fails, and is started again at once, is no job of a schedule; a
+    few restarts, and long runs, are nothing."""
     assert kinds(job(40, every=4, pause=2)).keys() == {"member_flapping", "rebalance_storm"}
     assert kinds(job(2, every=4, pause=2)) == {}
     assert kinds(job(20, every=120, pause=2)) == {}
@@ -291,8 +293,8 @@ def test_a_stuck_rebalance() -> None:
 
 
 def test_a_stuck_rebalance_of_static_members() -> None:
-    """Goal: who only stops a static member is told that the rebalance goes on to wait, and what ends that; not where
-    the leader's assignment is missing, and not of a static member that had gone before."""
+    """Goal: the advice about a static member says that the rebalance goes on to wait if the member only stops, and what
+    ends the wait; not if the leader's assignment is missing, and not for a static member that had gone before."""
     there = [tenure("m-1", 10, None, group_instance_id="pod-0")]
     row = stuck(members=there)["rebalance_stuck"]
     assert "start it again with its group.instance.id, or remove that id" in row["explanation"]

@@ -63,8 +63,8 @@ def test_who_began_before_them() -> None:
 
 
 def test_a_sample_after_the_partition_was_taken() -> None:
-    """Goal: what was written after a member had the partition is not called unread by itself; what was there before
-    counts as long as the commit lies after all of it."""
+    """Goal: records that were written after a member had the partition do not count as unread by themselves; records
+    from before count if the commit lies after all of them."""
     assert grown(samples=[(60, 0), (101, 200)]) == []
     (row,) = grown(samples=[(60, 150), (101, 200)])
     assert row["never_read_max"] == 200

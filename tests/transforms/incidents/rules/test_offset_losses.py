@@ -166,8 +166,7 @@ def harm(one: OffsetReturn, generations: Any = RETURNED) -> tuple[int | None, in
 def test_a_group_comes_back_without_its_offsets(
     one: OffsetReturn, expected: tuple[int | None, int | None, int | None]
 ) -> None:
-    """Goal: what a sample from before its return shows decides whether records were read again or never, and how many
-    they are."""
+    """Goal: a sample from before the group's return decides whether records were read again or never, and how many."""
     assert harm(one) == expected
 
 
@@ -204,7 +203,8 @@ def passed_and_back(after: int, **fields: Any) -> Row:
 
 
 def test_a_consumer_that_skips_what_retention_has_left() -> None:
-    """Goal: who starts at the end after the log has passed its offset has skipped the rest, which is counted."""
+    """Goal: a group that starts at the end after the log's start has passed its offset has skipped the remaining
+    records, and they are counted."""
     row = passed_and_back(8_001_500)
     assert (row["kind"], row["never_read_max"]) == (LOST_TO_RETENTION.name, 100 + 8_001_300)
     assert (
@@ -232,7 +232,8 @@ def test_a_consumer_that_may_have_skipped_what_retention_has_left(pace: float | 
     ],
 )
 def test_a_consumer_that_may_have_read_what_retention_has_left(after: int, fields: Row) -> None:
-    """Goal: where nothing shows that it began beyond the rest, nothing was skipped beside what was removed."""
+    """Goal: if nothing shows that the group began after the remaining records, only the removed records count as
+    unread."""
     row = passed_and_back(after, **fields)
     assert row["never_read_max"] == 100
     assert "skipped" not in row["explanation"].split(". ")[0]

@@ -1,4 +1,4 @@
-"""Goal: what the log has no answer to, the reference coordinator answers as the broker did, or not at all."""
+"""Goal: for a request without an answer in the log, the reference coordinator gives the broker's answer, or none."""
 
 from __future__ import annotations
 

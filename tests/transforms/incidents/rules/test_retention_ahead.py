@@ -1,4 +1,5 @@
-"""Goal: whoever is about to lose records to retention is warned while they can still be read, and nobody else is."""
+"""Goal: a group that is about to lose records to retention is warned while they can still be read, and no other group
+is."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ def clock(at_ms: int) -> str:
 
 
 def test_a_group_that_is_too_slow() -> None:
-    """Goal: who reads more slowly than retention removes is warned, too, if that is certain."""
+    """Goal: a group that reads more slowly than retention removes is warned, too, if that is certain."""
     (row,) = reported(rounds(consumed=30))
     assert row["kind"] == RETENTION_OVERTAKES.name
 
@@ -90,8 +91,8 @@ def test_nobody_is_alarmed(line: list[LagRound]) -> None:
 
 
 def test_before_a_simulated_group_loses_records() -> None:
-    """Goal: of a simulated group that is stopped for longer than its topic keeps records, the warning comes before the
-    first record is lost, and none comes while the group reads."""
+    """Goal: a simulated group is stopped for longer than its topic keeps records: the warning comes before the first
+    record is lost, and none comes while the group reads."""
     simulation = prepare(SCENARIOS["retention-passes"], 1, 1)
     simulation.run(BEGAN_AT_MS + round(SCENARIOS["retention-passes"].hours * 3_600_000))
     outputs = simulation.take(is_last=True)

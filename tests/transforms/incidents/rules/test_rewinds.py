@@ -56,7 +56,7 @@ def test_a_new_owner_that_begins_too_early() -> None:
 
 
 def test_records_are_counted_each_time_that_they_were_read() -> None:
-    """Goal: what is read again before the next move counts, and no record twice that was read once."""
+    """Goal: records that are read again before the next move count, and no record counts twice that was read once."""
     assert total(read_again(moves((100, 50)))) == (50, 50)
     assert total(read_again(moves((100, 50), (60, 50)))) == (60, 60)  # ten of them, and then all fifty
     assert total(read_again(moves((100, 50), (110, 50), (110, 50)))) == (170, 170)  # a loop over the same records
@@ -88,7 +88,7 @@ def test_a_topic_that_was_made_anew_is_no_rewind() -> None:
 
 
 def test_a_reset_reads_nothing_by_itself() -> None:
-    """Goal: what a reset gives to be read again counts as read when somebody has come to read it."""
+    """Goal: records before which a reset puts a group count as read again when a member has come to read them."""
     back = steps(commit(100, T + 60_000, 60), commit(40, T + 70_000, 70))
     empty = [generation(3, 10, 50), generation(4, 50, None, member_count=0)]
     row = kinds(facts(steps=back, generations=empty))["offset_rewind"]

@@ -44,7 +44,7 @@ def test_observed_is_precise_and_complete() -> None:
 
 
 def test_each_fault_is_one_episode() -> None:
-    """Goal: what is not normal operation has the root that was planted, once, with one incident for each kind."""
+    """Goal: every planted fault has its root once, with one incident for each kind."""
     for played in planted():
         rows = [row for row in incidents(played.facts, RULES) if row["severity"] != "info"]
         episodes = {row["episode_id"]: row["probable_root"] for row in rows}
@@ -55,7 +55,7 @@ def test_each_fault_is_one_episode() -> None:
 
 
 def test_inferred_from_the_topic_alone() -> None:
-    """Goal: of what is claimed without a log nearly all is so, and nearly all that can be known is claimed."""
+    """Goal: nearly all claims without a log are true, and nearly all incidents that can be known are claimed."""
     judged = [each for played in planted() for each in judged_inferred(played)]
     right = sum(each.is_true and each.is_claimed for each in judged)
     assert right >= 0.85 * sum(each.is_claimed for each in judged)

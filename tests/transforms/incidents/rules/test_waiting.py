@@ -131,8 +131,8 @@ def test_it_ends_when_somebody_comes_back() -> None:
 
 
 def test_a_job_between_its_runs() -> None:
-    """Goal: who is away again and again for about as long is a job, and not reported if it leaves in good order; if it
-    dies each time that is no alarm of this kind. Much longer than usual is reported."""
+    """Goal: a group that is away again and again for about as long is a job, and is not reported if it leaves in good
+    order; if it dies each time, that is no alarm of this kind. An absence much longer than usual is reported."""
 
     def runs(cause: dict[str, Any], last_s: int) -> GroupFacts:
         begins = (10, 410, 810, 1_210)
@@ -202,14 +202,15 @@ def test_transactions_that_end() -> None:
 
 
 def test_nobody_waits_for_a_transaction() -> None:
-    """Goal: where the group has no members, these are what is missing."""
+    """Goal: if the group has no members, the incident is that members are missing, and not an open transaction."""
     absent = [generation(3, 10, ENDED_S), generation(4, ENDED_S, None, member_count=0)]
     given = facts(generations=absent, lag_stretches=[open_transaction(60, 600)], as_of_ms=T + 600_000)
     assert not is_reported(given, "open_transaction_in_topic")
 
 
 def test_no_gap_while_a_transaction_is_open() -> None:
-    """Goal: who waits for a transaction has not stopped committing; who is silent long after its end has."""
+    """Goal: a group that waits for a transaction has not stopped committing; a group that is silent long after the
+    transaction's end has."""
     commits = [commit(n, T + n * 1_000, n) for n in range(51, 55)]
     ends = [TopicEnd(T + second * 1_000, 283) for second in range(60, 900, 10)]
     given: dict[str, Any] = {

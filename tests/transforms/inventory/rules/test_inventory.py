@@ -1,4 +1,4 @@
-"""Goal: who can't move to KIP-848 is named with the reason, and what is not known is not taken for ready."""
+"""Goal: a group that can't move to KIP-848 is named with the reason, and an unknown client does not count as ready."""
 
 from __future__ import annotations
 

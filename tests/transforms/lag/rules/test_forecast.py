@@ -1,4 +1,4 @@
-"""Goal: what is to come is forecast with an interval that holds, and not at all where nobody can know it."""
+"""Goal: a forecast has an interval that holds, and there is no forecast where nobody can know."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_does_not_come_nearer(rate: float) -> None:
 
 
 def test_it_may_never_happen() -> None:
-    """Goal: where the rate may be none, there is an earliest time and no latest."""
+    """Goal: if the rate may be 0, there is an earliest time and no latest."""
     answer = reaches_zero(600, Drift(-2.0, 400.0, 4.0, 20))
     assert answer is not None
     assert answer.latest is None
@@ -93,7 +93,7 @@ def test_steps() -> None:
 
 
 def test_lag_since_it_was_highest() -> None:
-    """Goal: what grew before a restart says nothing of how it shrinks since."""
+    """Goal: a lag that grew before a restart does not count for how it shrinks since."""
     assert since_highest([(0.0, 1.0), (1.0, 9.0), (2.0, 9.0), (3.0, 4.0)]) == [(2.0, 9.0), (3.0, 4.0)]
     assert since_highest([]) == []
 
@@ -110,7 +110,7 @@ def test_student(changes: int, student: float) -> None:
 
 
 def test_the_interval_holds() -> None:
-    """Goal: of 200 random walks 19 in 20 reach zero within the interval."""
+    """Goal: 19 of 20 random walks reach zero within the interval."""
     held = []
     for seed in range(200):
         source = random.Random(seed)

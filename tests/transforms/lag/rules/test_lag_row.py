@@ -86,8 +86,8 @@ def test_no_commit_is_null(commit: Commit | None) -> None:
 
 
 def test_an_empty_log_without_a_commit_is_well() -> None:
-    """Goal: where nothing is left to read nobody is in trouble, whatever was committed; and that is known of this round
-    only, and not where the log hides the commit."""
+    """Goal: if nothing is left to read nobody is in trouble, whatever was committed; this is known of the present round
+    only, and not if the log hides the commit."""
     never, emptied = Watermark(NOW_MS, 0, 0, 0), Watermark(NOW_MS, 500, 500, 500)
     for watermark in (never, emptied):
         found = row(None, watermark)
@@ -148,7 +148,8 @@ def test_commits_of_before_the_round(commit: Commit | None) -> None:
 
 
 def test_a_row_that_is_out_of_date() -> None:
-    """Goal: of a round that is too long ago nothing is claimed but who is meant, and until when it was known."""
+    """Goal: a row of a round that is too long ago claims nothing but whom it is about, and until when that was
+    known."""
     old = replace(row(COMMIT), flags=("messages_lost", "unowned"), owner="m")
     found = out_of_date(old, "Stable")
     assert numbers(found) == (None, None, None, None)
@@ -226,7 +227,7 @@ def test_time_lag_is_at_least_the_standstill() -> None:
 
 
 def test_time_lag_begins_where_the_log_does() -> None:
-    """Goal: what retention took can't be read any more, and is no part of the answer."""
+    """Goal: records that retention removed can't be read any more, and do not count for the time lag."""
     samples = (Watermark(NOW_MS - 20_000, 0, 60, 60), replace(WATERMARK, log_start_offset=90))
     assert time_of(row(COMMIT, *samples)) == (4.75, None, "interpolated")
 

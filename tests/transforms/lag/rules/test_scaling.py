@@ -48,13 +48,14 @@ def test_what_is_not_known_is_not_counted(policy: str) -> None:
 
 
 def test_behind_an_open_transaction() -> None:
-    """Goal: what a consumer can't read yet brings it no company."""
+    """Goal: records that a consumer can't read yet are no reason for more consumers."""
     waiting = row(0, 229, status="waiting_for_transaction", lag_read_committed=0)
     assert lag_to_scale_by([waiting, row(1, 3)], "latest").lag == 3
 
 
 def test_persistent_lag() -> None:
-    """Goal: what a consumer is stuck at can be left out; what nobody is there for can't, or the group stays at zero."""
+    """Goal: the lag of a stuck consumer can be left out; the lag of partitions without a consumer can't, or the group
+    would stay at zero members."""
     stuck = row(0, 50, status="stopped", owned=True, group_state="Stable")
     rows = [stuck, row(1, 3)]
     assert lag_to_scale_by(rows, "latest") == LagToScaleBy(53, 50, 0)

@@ -116,7 +116,8 @@ def test_topic_recreated() -> None:
 
 
 def test_retention_passes_the_consumer() -> None:
-    """Goal: what retention removed unread is lost, not lag, and grows by what is produced; a restart ends it."""
+    """Goal: records that retention removed unread are lost, not lag, and grow by those produced; a restart ends the
+    loss."""
     simulation, _ = played("retention-passes")
     lost = between("retention-passes", 17, 21)
     assert len(lost) == 5 * 4
@@ -130,8 +131,8 @@ def test_retention_passes_the_consumer() -> None:
 
 
 def test_idle_topic() -> None:
-    """Goal: who has read all of a topic that rests is ok, with a lag of zero records and zero seconds, however old its
-    last commit is; when records come again, no lag from before is made up."""
+    """Goal: a group that has read all of a quiet topic is ok, with a lag of zero records and zero seconds, however old
+    its last commit is; when records come again, no lag from before is made up."""
     idle = between("idle-topic", 9, 21)
     assert len(idle) == 13 * 4
     assert {(row.status, row.lag, row.lag_seconds) for row in idle} == {("ok", 0, 0.0)}

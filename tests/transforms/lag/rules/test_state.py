@@ -58,8 +58,8 @@ def test_a_commit_counts_below_the_end() -> None:
 
 
 def test_commits_that_may_have_been_removed_without_a_trace() -> None:
-    """Goal: where the log hides ends, a commit of before counts no more, unless the group commits again; a round that
-    does not read beyond keeps it, and another partition of the log does too."""
+    """Goal: if the log may hide the removal of commits, an earlier commit counts no more, unless the group commits
+    again; it stays for a round that does not read so far, and in another partition of the log."""
     state = LagState()
     state.commit("g", *PLACE, commit(0, 10))
     state.commit("g", "t", 1, commit(1, 10))

@@ -99,8 +99,8 @@ def rest(lag: int, *, opened: bool = True, is_open: bool = False, markers: int |
 
 
 def test_the_marker_of_a_transaction() -> None:
-    """Goal: who rests one offset before the end of a topic with transactions has read all; it is stopped where a record
-    is left: without transactions, or with more to read."""
+    """Goal: a group one offset before the end of a topic with transactions has read all; it is stopped if a record is
+    left: without transactions, or with more to read."""
     found = rest(1)
     assert (found.status, found.lag, found.flags) == ("ok", 1, ("transaction_markers_only",))
     assert (found.lag_seconds, found.lag_seconds_method) == (0.0, "zero")
@@ -124,15 +124,15 @@ def test_known_markers(lag: int, markers: int) -> None:
 
 @pytest.mark.parametrize(("lag", "markers"), [(1, 0), (3, 2)])
 def test_a_record_before_the_markers(lag: int, markers: int) -> None:
-    """Goal: who has a record left to read stands still, on a topic with transactions too."""
+    """Goal: a group with a record left to read stands still, on a topic with transactions too."""
     found = rest(lag, markers=markers)
     assert (found.status, found.lag, found.flags) == ("stopped", lag, ())
 
 
 @pytest.mark.parametrize(("committed", "markers"), [(54, None), (53, 1)])
 def test_an_open_transaction(committed: int, markers: int | None) -> None:
-    """Goal: who has read up to the last stable offset waits for the transaction, however long it is open, and is never
-    stopped by it; when it is over, progress is owed from then on."""
+    """Goal: a group that has read up to the last stable offset waits for the transaction, however long it is open, and
+    is never stopped by it; when the transaction is over, progress is due from then on."""
     topic, window, rows = TopicWindow(), PartitionWindow(RULES), []
     window.absorb(Commit(committed, START_MS - 1_000, 0, 1), None, RULES)
     for number in range(60):
@@ -151,7 +151,8 @@ def test_an_open_transaction(committed: int, markers: int | None) -> None:
 
 
 def test_beside_an_open_transaction() -> None:
-    """Goal: who has committed records left to read, or reads what is not committed, is judged like anybody else."""
+    """Goal: a group that has committed records left to read, or that reads uncommitted ones, is judged like any
+    other."""
     for committed in (50, 60):
         topic, window = TopicWindow(), PartitionWindow(RULES)
         window.absorb(Commit(committed, START_MS - 1_000, 0, 1), None, RULES)
@@ -186,7 +187,7 @@ def test_what_burrow_may_say() -> None:
 
 
 def test_a_topic_made_anew_has_no_transactions() -> None:
-    """Goal: what is known of a topic's transactions is not believed of the next topic of its name."""
+    """Goal: knowledge of a topic's transactions does not count for the next topic of its name."""
     topic = TopicWindow()
     topic.add(Watermark(START_MS, 0, 10, 9, topic_id="a"))
     assert topic.has_transactions
@@ -201,7 +202,7 @@ def test_idle_partition_gets_a_record() -> None:
 
 
 def test_slow_committer() -> None:
-    """Goal: who commits every ten minutes has three times that before it counts as stopped."""
+    """Goal: a group that commits every ten minutes has three times that before it counts as stopped."""
     positions = [(number // 20 * 100, number * 5 + 100) for number in range(70)]
     topic, window, rows = TopicWindow(), PartitionWindow(RULES), []
     for number, (committed, end) in enumerate(positions):
@@ -225,7 +226,8 @@ def test_rewound_until_made_good() -> None:
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance", "Reconciling", "Assigning"])
 def test_rebalancing(state: str) -> None:
-    """Goal: whoever stands still in a rebalance is shown to be in one; without lag there is nothing to report."""
+    """Goal: a group that stands still in a rebalance is shown as rebalancing; without lag there is nothing to
+    report."""
     positions = [(100, 100 + number * 10) for number in range(10)]
     assert statuses(play(positions, state=state)) == ["ok", "rebalancing"]
 

@@ -47,7 +47,7 @@ def test_outside_the_window() -> None:
 
 
 def test_idle_partition() -> None:
-    """Goal: what comes after a long rest came after its last sample, not in the middle of it."""
+    """Goal: records after a long rest came after its last sample, not in the middle of it."""
     window = window_of((0, 100), (10, 100), (500, 100), (510, 101))
     assert appended(window, 100) == (505, None)
 

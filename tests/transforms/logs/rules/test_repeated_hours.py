@@ -63,7 +63,8 @@ def test_a_rotated_file_goes_on(before: str, times: str, expected: list[tuple[in
 
 
 def test_no_hour_is_repeated() -> None:
-    """Goal: an hour that is left out, and any other, is of no pass; a time that is none changes nothing."""
+    """Goal: an hour that a clock leaves out, and any other hour, has no pass; a time that can't be read changes
+    nothing."""
     hours = RepeatedHours("Europe/Vienna")
     for second in ("2026-03-29 01:59:59", "2026-03-29 02:30:00", "2026-03-29 03:00:00", "2026-99-99 00:00:00"):
         assert not hours.see(1, second)

@@ -63,7 +63,8 @@ REFUSED = {
 
 
 def test_a_refused_commit() -> None:
-    """Goal: who, in which generation, for what, and how each partition was answered; and when the request arrived."""
+    """Goal: the row says who committed, in which generation, for which partitions, how each partition was answered, and
+    when the request arrived."""
     found = row(commit([ORDERS], [REFUSED]))
     assert found["happened_at"] == LOGGED_AT_US - 3_214
     assert (found["api"], found["group_id"], found["member_id"], found["generation"]) == (
@@ -182,8 +183,8 @@ def test_requests_about_several() -> None:
 
 
 def test_modern_groups_as_a_broker_logs_them() -> None:
-    """Goal: who asked in which epoch, and how it was answered, out of lines of a 4.2 broker: `request_log_4_2.txt` has
-    heartbeats of consumer, streams and share groups, commits and acknowledgements, accepted and refused."""
+    """Goal: lines of a 4.2 broker give who asked in which epoch, and the answer: `request_log_4_2.txt` has heartbeats
+    of consumer, streams and share groups, commits and acknowledgements, accepted and refused."""
     lines = (Path(__file__).parent / "request_log_4_2.txt").read_text(encoding="utf-8").splitlines()
     names = ("api", "error_code", "error_scope", "member_id", "group_instance_id", "generation")
     members: dict[str, str] = {}

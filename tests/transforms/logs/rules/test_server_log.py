@@ -1,4 +1,4 @@
-"""Goal: what both coordinators log is read, word for word; what could be read in two ways is marked."""
+"""Goal: the lines of both coordinators are read word for word; a line that can be read in two ways is marked."""
 
 from __future__ import annotations
 
@@ -343,7 +343,7 @@ def test_entries_over_several_lines() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=40), st.text(max_size=40), st.integers(0, 2**31 - 1))
 def test_any_names(group_id: str, client: str, generation: int) -> None:
-    """Goal: of any names that don't contain the words between them, each comes back as it was; none raises."""
+    """Goal: any names that don't contain the words between them come back as they were; none raises."""
     member = f"{client}-{MEMBER[-36:]}"
     found = java(f"Assignment received from leader {member} for group {group_id} for generation {generation}. The group"
                  " has 2 members, 0 of which are static.")  # fmt: skip

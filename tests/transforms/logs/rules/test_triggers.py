@@ -1,4 +1,4 @@
-"""Goal: of all that a coordinator says, the first reason since the generation before is what started the rebalance."""
+"""Goal: the first reason that a coordinator gives since the generation before is what started the rebalance."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def test_each_rebalance_has_its_own() -> None:
 
 
 def test_a_new_coordinator_begins_its_own() -> None:
-    """Goal: of two rebalances to the same generation the one that it came of; an unsynced one is not the next."""
+    """Goal: of two rebalances to the same generation, the one counts from which the generation came; an unsynced one is
+    not the next generation."""
     events = [preparing(1, 4, "left", member_ids=[MEMBER]), preparing(3, 4)]
     assert found([rebalance(4, 5)], *events) == ["joined"]
     unsynced = [preparing(1, 4), preparing(3, 5, "sync_expired")]
@@ -107,8 +108,8 @@ def gone(second: float, kind: str = "consumer_member_left") -> dict[str, Any]:
 
 
 def test_left_or_fenced() -> None:
-    """Goal: of a consumer group a line says who went and how, and the next one of the same operation with which epoch;
-    the records of left and fenced are the same."""
+    """Goal: for a consumer group, a line says who left and how, and the next line of the same operation the epoch; the
+    records of left and fenced members are the same."""
     row = [rebalance(3, 5)]
     (rows,) = triggers(row, [gone(2.9), bumped(2.9, 5)])
     assert (rows["trigger"], rows["trigger_member_ids"], rows["trigger_line_number"]) == ("left", [MEMBER], 29)

@@ -20,7 +20,8 @@ NOTHING = dict.fromkeys(BURN_WINDOWS, MinuteCounts())
 
 
 def test_a_budget() -> None:
-    """Goal: of 20,000 known minutes 200 may be late; unknown ones are neither, and counted apart."""
+    """Goal: 200 of 20,000 known minutes may be late; unknown minutes are neither late nor on time, and are counted
+    apart."""
     found = standing(OBJECTIVE, MinuteCounts(19_950, 50), NOTHING)
     assert (found.minutes_on_time, found.minutes_late, found.minutes_unknown) == (19_950, 50, 23_200)
     assert found.attained_percent == pytest.approx(99.75)
@@ -54,7 +55,7 @@ def test_nothing_known() -> None:
     ],
 )
 def test_a_burn_rate(counts: MinuteCounts, rate: float | None) -> None:
-    """Goal: of an hour a third has to be known."""
+    """Goal: a burn rate needs a third of the hour to be known."""
     found = burn_rate(counts, 60, OBJECTIVE)
     assert found == (None if rate is None else pytest.approx(rate))
 

@@ -1,4 +1,4 @@
-"""Goal: what is followed minute by minute is what counting all minutes again gives, and costs no more over time."""
+"""Goal: following minute by minute gives the same as counting all minutes again, and costs no more over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Goal: whoever moved or removed offsets is named if a request log shows it, and nobody is named by a guess."""
+"""Goal: the author of a move or a removal of offsets is named if a request log shows it, and nobody is named by a
+guess."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def test_one_request() -> None:
 
 
 def test_candidates() -> None:
-    """Goal: of two requests that can have done it both are named, and none is chosen."""
+    """Goal: if two requests can have done it, both are named, and none is chosen."""
     assert reported([event()], [request(1), request(2)]) == [("candidates", ["User:1", "User:2"])]
 
 
@@ -112,7 +113,7 @@ def test_topic_by_id() -> None:
     ],
 )
 def test_removals(kind: str, asked: Row, known_by: str) -> None:
-    """Goal: what removed an offset is a request that removes such, and that was granted."""
+    """Goal: an offset was removed by a request that removes such an offset, and that was granted."""
     assert [each for each, _ in reported([event(kind=kind, cause=None, offset_after=None)], [asked])] == [known_by]
 
 

@@ -64,7 +64,8 @@ def test_truth_is_within_the_bounds() -> None:
 
 
 def test_restarts() -> None:
-    """Goal: what was copied twice makes the bounds wider, never wrong: a copy of the next record is within them."""
+    """Goal: records that were copied twice make the bounds wider, never wrong: a copy of the next record is within
+    them."""
     checked = 0
     for seed in range(300):
         source = random.Random(seed)
@@ -120,7 +121,7 @@ def test_unknown() -> None:
 
 
 def test_syncs_that_contradict() -> None:
-    """Goal: where MirrorMaker began again, what it wrote before is dropped; more copies than records bound nothing."""
+    """Goal: if MirrorMaker began again, the syncs of before are dropped; more copies than records bound nothing."""
     assert usable([Sync(0, 0), Sync(100, 100), Sync(50, 101), Sync(70, 121)]) == [Sync(50, 101), Sync(70, 121)]
     assert usable([Sync(0, 0), Sync(0, 7)]) == [Sync(0, 7)]
     assert place_of(10, [Sync(0, 0), Sync(20, 90)]) == Place(1, 90)

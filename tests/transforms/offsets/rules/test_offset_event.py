@@ -1,4 +1,4 @@
-"""Goal: what happened to an offset is reported as far as the records prove it, and never more."""
+"""Goal: the report of a change of an offset goes as far as the records prove it, and no further."""
 
 from __future__ import annotations
 

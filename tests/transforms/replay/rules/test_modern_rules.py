@@ -192,7 +192,7 @@ def play(dice: Random) -> list[Record]:
 
 
 def test_random_groups_are_true() -> None:
-    """Goal: nor is anything found in what the reference coordinator writes of random groups."""
+    """Goal: nothing is found in the reference coordinator's records of random groups either."""
     states: set[tuple[int, bool]] = set()
     for seed in range(25):
         log = play(Random(seed))

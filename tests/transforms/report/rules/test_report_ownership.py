@@ -1,4 +1,4 @@
-"""Goal: what the report draws of ownership is, at every instant, what `groupledger owner` answers."""
+"""Goal: the report draws, at every instant, the owners that `groupledger owner` answers."""
 
 from __future__ import annotations
 

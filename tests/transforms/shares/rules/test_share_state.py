@@ -104,8 +104,8 @@ def joined(batches: Iterable[tuple[int, int, int, int]]) -> list[list[int]]:
 
 
 def test_ranges_of_any_size_and_order() -> None:
-    """Goal: what no broker writes, a range as wide as the numbers go or one that ends before it begins, costs
-    nothing."""
+    """Goal: ranges that no broker writes cost nothing: one as wide as the numbers go, or one that ends before it
+    begins."""
     widest = DeliveryBatch(-(2**63), 2**63 - 1, 0, 1)
     backwards = DeliveryBatch(9, 3, 2, 7)
     assert combined([widest, backwards, DeliveryBatch(5, 5, 2, 2)], 0) == (

@@ -1,4 +1,4 @@
-"""Goal: what was pruned before it was read is a hole, and nothing else is."""
+"""Goal: records that were pruned before they were read are a hole, and nothing else is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def test_pruning_of_what_was_read_changes_nothing() -> None:
 
 
 def test_a_hole() -> None:
-    """Goal: it begins behind the last row, to which the stretch before is brought, and a stretch follows it."""
+    """Goal: a stretch begins after the last row, up to which the stretch before is extended, and another stretch
+    follows it."""
     assert new_stretches({0: FIRST}, {0: 12}, {0: 20}, 5_000) == [
         StateStretch(0, 3, 12, 1_000, 2_000, "complete"),
         StateStretch(0, 12, 20, 2_000, 5_000, "unknown"),

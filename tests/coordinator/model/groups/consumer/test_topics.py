@@ -1,4 +1,4 @@
-"""Goal: what a coordinator knows of topics shows which of them changed since a version."""
+"""Goal: a coordinator's knowledge of topics shows which of them changed since a version."""
 
 from __future__ import annotations
 

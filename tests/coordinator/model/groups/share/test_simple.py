@@ -72,7 +72,8 @@ def test_only_what_is_assignable(*, is_equal: bool) -> None:
 
 
 def test_a_topic_that_loses_its_last_partition_stays() -> None:
-    """Goal: what a member must give up leaves a topic without partitions in its target, as in a broker's record."""
+    """Goal: a topic of which a member must give up all partitions stays in its target without partitions, as in a
+    broker's record."""
     topic = TOPICS[2]
     before: dict[str, Partitions] = {"aaaa": {topic: (0,)}}
     members = subscribers(["aaaa"], [TOPICS[0]], before) | subscribers(["bbbb"], [topic], {})

@@ -113,7 +113,7 @@ def test_there_and_back() -> None:
 
 
 def test_waiting_members_join_again() -> None:
-    """Goal: whoever waits for a classic rebalance is asked to join again when the group is upgraded."""
+    """Goal: a member that waits for a classic rebalance is asked to join again when the group is upgraded."""
     cluster = Mixed()
     assert cluster.beat_classic(1) is Error.NONE
     assert cluster.join_classic("", new_member_uuid="waiting", api_version=3) is None

@@ -46,7 +46,7 @@ def shared() -> Cluster:
 
 
 def test_hand_over() -> None:
-    """Goal: who joins second waits until the first has given up half."""
+    """Goal: the second member waits until the first has given up half of its partitions."""
     cluster = Cluster()
     first = cluster.join("a")
     assert (first.error, first.member_epoch, first.assignment) == (Error.NONE, 1, {ORDERS.topic_id: ALL})

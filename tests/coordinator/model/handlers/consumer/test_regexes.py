@@ -61,7 +61,8 @@ def test_a_whole_name_has_to_match() -> None:
 
 @pytest.mark.parametrize("regex", ["[", "(orders", "o**", "(?=o)", r"(o)\1", "o{2,1}"])
 def test_no_expression(regex: str) -> None:
-    """Goal: what RE2 does not read is refused, and changes nothing; whoever has it already is left alone."""
+    """Goal: an expression that RE2 can't read is refused, and changes nothing; the member keeps the expression that it
+    had."""
     cluster = Cluster()
     assert join(cluster, "a", regex).error is Error.INVALID_REGULAR_EXPRESSION
     assert cluster.log == []

@@ -92,7 +92,8 @@ def test_topic_grows() -> None:
 
 
 def test_subscription_changes() -> None:
-    """Goal: who leaves a topic loses it at once, and has the new one as soon as it is initialized."""
+    """Goal: a member that leaves a topic loses its partitions at once, and gets those of the new topic as soon as they
+    are initialized."""
     cluster = with_members("a", "b")
     epoch = group_of(cluster).members["a"].epoch
     changed = beat(cluster, "a", epoch, PAYMENTS.name)
@@ -104,7 +105,8 @@ def test_subscription_changes() -> None:
 
 
 def test_leaves_and_is_silent() -> None:
-    """Goal: who leaves, or is silent for its session, is taken out with the same records; the rest gets all."""
+    """Goal: a member that leaves, or is silent for its session, is removed with the same records; the other member gets
+    all partitions."""
     out = ["current_member_assignment", "target_assignment_member", "member_metadata", "metadata"]
     for is_silent in (False, True):
         cluster = with_members("a", "b")

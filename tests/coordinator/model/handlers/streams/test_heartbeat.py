@@ -206,7 +206,8 @@ def test_shutdown() -> None:
 
 
 def test_stale_topology() -> None:
-    """Goal: who joins with an older topology is answered so, and the group keeps its own."""
+    """Goal: a member that joins with an older topology gets the status STALE_TOPOLOGY, and the group keeps its own
+    topology."""
     cluster = streams_cluster()
     join(cluster, "a")
     joined = join(cluster, "b", topology=Topology(0, (PASSED_ON,)))
@@ -280,7 +281,8 @@ def test_a_marker_shows_what_is_configured() -> None:
 
 
 def test_leaves_and_is_silent() -> None:
-    """Goal: who leaves, or is silent for its session, is taken out with the same records; the rest gets all."""
+    """Goal: a member that leaves, or is silent for its session, is removed with the same records; the other member gets
+    all tasks."""
     for is_silent in (False, True):
         cluster = streams_cluster()
         join(cluster, "a")

@@ -90,7 +90,7 @@ def test_commits_of_others() -> None:
 
 
 def test_fetch() -> None:
-    """Goal: who names a member and another epoch reads no offsets."""
+    """Goal: a fetch that names a member with another epoch gets no offsets."""
     cluster = two_members()
     commit(cluster, "a", 3)
     asked = [(None, -1), ("a", 3), ("a", 2), ("z", 3)]
