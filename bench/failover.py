@@ -3,10 +3,9 @@
     python -m bench.failover JARS
 
 JARS is a folder with `connect-mirror` and `connect-mirror-client` of the same release as the broker (4.2), which Maven
-Central has; what they need beyond them is among the broker's JARs. Transactions leave markers in the source, so that
+Central has; the other JARs that they need are among the broker's. Transactions leave markers in the source, so that
 offsets of source and target differ. MirrorMaker is stopped, both ledgers are brought up to date by `pipeline`, and the
-answer for each partition is compared with the records themselves. The run ends with 1 if a bound does not hold.
-"""
+answer for each partition is compared with the records themselves. The run ends with 1 if a bound does not hold."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Makes hostile texts for `bench.fuzz_inputs`: lines of both logs, JSON, settings and HTTP requests, and damages them.
 
-The texts are made from what the product knows: the templates of Kafka's log, the fields of its requests, the shipped
-settings. A reader gets further into a text that is nearly right than into a random one.
-"""
+The texts are made from facts of the product: the templates of Kafka's log, the fields of its requests, the shipped
+settings. A reader gets further into a text that is nearly right than into a random one."""
 
 from __future__ import annotations
 

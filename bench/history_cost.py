@@ -59,7 +59,7 @@ SECOND_US = 1_000_000
 
 @dataclass(frozen=True)
 class Case:
-    """A number of closed rows, and of open groups, of which each batch touches some."""
+    """A number of closed rows, and of open groups; each batch touches some of these groups."""
 
     name: str
     rows: int

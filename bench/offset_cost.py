@@ -1,9 +1,9 @@
 """Measures whether a pass of `offset_events` costs more as the past grows.
 
 Each case is a ledger with a past of --days, written into the tables as by `bench.lag_cost`. The history folds the
-records, and a first pass determines all events. Then passes follow, each with a new round of commits, one of which goes
-back. The program prints the median time of the passes and its ratio to that of the shortest past. It ends with 1 if the
-ratio is above 1.2.
+records, and a first pass determines all events. Then passes follow, each with a new round of commits; one of these
+commits goes back. The program prints the median time of the passes and its ratio to that of the shortest past. It ends
+with 1 if the ratio is above 1.2.
 
     python -m bench.offset_cost [--days 1 365] [--groups 20] [--rounds-a-day 96]
 """

@@ -129,8 +129,8 @@ def whole(spark: SparkSession, simulated: Simulated, tmp_path_factory: pytest.Te
 
 @pytest.fixture(scope="session", autouse=True)
 def _of_few_rows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Lets the Spark of each process that a test starts plan as the session here does. What is measured, and what is
-    submitted to a cluster, has Spark's own settings."""
+    """Lets the Spark of each process that a test starts plan as the session here does. Measurements, and jobs that are
+    submitted to a cluster, have Spark's own settings."""
     folder = tmp_path_factory.mktemp("spark-conf")
     (folder / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in OF_FEW_ROWS.items()))
     with pytest.MonkeyPatch.context() as patch:

@@ -1,13 +1,12 @@
-r"""Tells whether Python's `re` reads a text in time that grows as the text does: a proof from the pattern, no clock.
+r"""Decides from a pattern, without a clock, whether Python's `re` reads a text in time that grows as the text does.
 
 `re` tries one way after the other. It looks at a part of a text more than a fixed number of times if and only if the
 pattern, as an automaton, has two loops, the second reached from the first, that can read the same characters, and so
 can the way between them: `a*a*`, `.+:\d+-.+:\d+`. A search begins anew at each character, which is such a loop before
 the pattern: `\s+x`. And a loop that can be gone round in two ways, `(a+)+`, costs twice as much with each character.
 (Weideman, van der Merwe, Berglund, Watson: Analyzing matching time behavior of backtracking regular expression
-matchers, 2016.) A loop after which the pattern may end does no harm: who comes to it has succeeded and goes back no
-more, and a search goes on behind what was found.
-"""
+matchers, 2016.) A loop after which the pattern may end does no harm: a match that comes to it has succeeded and goes
+back no more, and a search goes on after the match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goal: the documents are where they are said to be, and say what is so."""
+"""Goal: the documents are where links say, and their statements are true."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def test_pages_are_there() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    """Goal: the first page is read to its end; what is long is a page of docs, to which another page leads."""
+    """Goal: the first page is short enough to be read to its end; long texts are pages of docs, to which another page
+    leads."""
     assert len((TOP / "README.md").read_text().splitlines()) <= README_LINES_MAX
     pages = [*(TOP / "docs").glob("*.md")]
     linked = {
@@ -56,7 +57,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_site_has_every_page() -> None:
-    """Goal: each page stands in one section of the site's first page, which makes the site's table of contents."""
+    """Goal: each page is in one section of the site's first page, which makes the site's table of contents."""
     sections = re.split(r"^## .+$", (TOP / "docs" / "index.md").read_text(), flags=re.MULTILINE)[1:]
     matches = [link for section in sections for link in LINK.findall(section) if not link.startswith("..")]
     assert sorted(matches) == sorted({page.name for page in (TOP / "docs").glob("*.md")} - {"index.md"})
@@ -140,8 +141,8 @@ def test_the_page_of_serve(tmp_path: Path) -> None:
 
 
 def test_the_page_of_lag() -> None:
-    """Goal: the page has a row for each status, with what Burrow's rules may say beside it, and for each flag, method
-    and policy, and no others."""
+    """Goal: the page has a row for each status, with the statuses that Burrow's rules may give beside it, and for each
+    flag, method and policy, and no others."""
     page = (TOP / "docs/lag.md").read_text()
     tables = {
         section.splitlines()[0]: [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]

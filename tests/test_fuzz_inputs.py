@@ -78,7 +78,8 @@ def test_every_reader_has_shapes(name: str) -> None:
 
 
 def test_a_cost_out_of_proportion_is_noticed() -> None:
-    """Goal: a reader whose time is quadratic is found, and one whose time is linear is not; steps stand for time."""
+    """Goal: a reader whose time is quadratic is found, and one whose time is linear is not; steps are counted instead
+    of time."""
 
     def read(steps: Callable[[int], int]) -> Cost:
         def check(content: int) -> None:

@@ -1,4 +1,4 @@
-"""Goal: nobody can stall a job by what he writes: every pattern of the product reads a text in linear time."""
+"""Goal: no text can stall a job: every pattern of the product reads a text in linear time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def constants(path: Path) -> dict[int, str]:
 
 
 def written(node: ast.expr) -> str | bytes:
-    """The text of a pattern; what is put into it is taken for a word."""
+    """Returns the text of a pattern; a value that is put into it counts as a word."""
     if isinstance(node, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else "word" for part in node.values)
     assert isinstance(node, ast.Constant), "a pattern that is made at run time: nobody can say what it costs"
@@ -67,7 +67,7 @@ def written(node: ast.expr) -> str | bytes:
 
 
 def patterns(path: Path) -> list[tuple[str | bytes, str, int]]:
-    """The patterns of a file, what is asked of each (if several things, a search), and their flags."""
+    """Returns the patterns of a file, the function that uses each (if several do, a search), and their flags."""
     names, found = constants(path), []
     for call in calls(path):
         assert isinstance(call.func, ast.Attribute)
@@ -136,6 +136,5 @@ def test_templates_are_linear() -> None:
     ],
 )
 def test_the_proof_itself(pattern: str, method: str, *, is_linear: bool) -> None:
-    """Goal: the proof distinguishes the patterns that once were here, and what is known to be slow, from what is
-    linear."""
+    """Goal: the proof distinguishes slow patterns, known ones and former ones of the product, from linear ones."""
     assert (why_not_linear(pattern, method) is None) == is_linear

@@ -1,4 +1,4 @@
-"""Goal: nothing that users rely on disappears or changes its type unseen, and what is new is written down."""
+"""Goal: nothing that users rely on disappears or changes its type unseen, and new things are written down."""
 
 from __future__ import annotations
 

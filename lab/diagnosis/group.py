@@ -159,8 +159,8 @@ class Group:
     # The truth
 
     def cause(self, names: str, *who: str, beside: str = "") -> Cause:
-        """Records that a cause begins now, and returns it. `names` are names of causes, separated by spaces, each of
-        which is a right answer. The causes in `beside` are true, too, but not sufficient as an answer. `who` are the
+        """Records that a cause begins now, and returns it. `names` are names of causes, separated by spaces; each of
+        them is a right answer. The causes in `beside` are true, too, but not sufficient as an answer. `who` are the
         short names of the clients concerned."""
         name, *also = names.split()
         assert {name, *also, *beside.split()} <= CAUSE_NAMED.keys(), names

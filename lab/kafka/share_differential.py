@@ -10,8 +10,8 @@ moves forward.
 A broker answers a heartbeat before the share coordinator has initialized new partitions and the record about that is
 written. So the test waits until the broker has written as many records as the coordinator; their order is compared,
 their times are not. Not played: the deletion of topics, a share coordinator that fails or is slow, and topics with more
-than sixteen partitions, of which the coordinator may assign others than a broker does (`groups/share/simple.py`).
-"""
+than sixteen partitions: the coordinator may assign other partitions of these than a broker does
+(`groups/share/simple.py`)."""
 
 from __future__ import annotations
 

@@ -121,8 +121,8 @@ def play(bootstrap_servers: str, seed: int) -> list[Played]:
 
 
 def _await_settled(hosts: Sequence[Host], groups: Mapping[str, int], consumers: int) -> None:
-    """Waits until all consumers of every group own their share: a machine that is busy takes long to start them, and
-    what some of them still did would be counted under some settings only."""
+    """Waits until all consumers of every group own their share: a busy machine takes long to start them, and late joins
+    would be counted under some settings only."""
     begun_s = time.monotonic()
     while time.monotonic() < begun_s + SETTLE_S_MAX:
         is_quiet = all(time.monotonic() - at_s > QUIET_S for host in hosts for at_s in host.spoke_at.values())

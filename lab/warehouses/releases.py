@@ -1,5 +1,5 @@
-"""Unpacks the archives in `tests/data/warehouses`, each of which has a warehouse of an earlier release and its inputs.
-It needs no Spark, as those who only ask do."""
+"""Unpacks the archives in `tests/data/warehouses`. Each archive has a warehouse of an earlier release and its inputs.
+It needs no Spark, as questions don't either."""
 
 from __future__ import annotations
 

@@ -276,7 +276,8 @@ LENIENTLY_PRINTED_MEMBERS = {
 
 @scenario(*HOSTILE_MEMBERS, *LENIENTLY_PRINTED_MEMBERS, "hostile-type", leaves={GENERATION})
 def members_with_any_bytes(stage: Stage) -> None:
-    """Nobody checks what a member sends, and what another protocol type means only its members know."""
+    """Makes members with any bytes: nobody checks what a member sends, and only its members know what another protocol
+    type means."""
     cases = [(name, "consumer", *sent) for name, sent in (HOSTILE_MEMBERS | LENIENTLY_PRINTED_MEMBERS).items()]
     with wire.Connection(stage.bootstrap_servers) as broker:
         for group, protocol_type, metadata, assignment in [*cases, ("hostile-type", "x" * 300, b"\x00", b"\xff" * 999)]:

@@ -1,4 +1,4 @@
-"""The codec beside Kafka itself: what a real broker wrote after real history, as Kafka's own tools print it.
+"""The codec agrees with Kafka itself: it prints what a real broker wrote after real history as Kafka's own tools do.
 
 Printed forms are compared as JSON text, so the order of fields and the kind of every number count too. Nothing is
 normalised; the two oddities of the tools that the codec refuses to copy have a test of their own.

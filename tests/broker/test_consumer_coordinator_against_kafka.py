@@ -61,6 +61,6 @@ def test_mixed_sequences(own_broker: tuple[str, Path]) -> None:
 
 
 def test_a_planted_fault_is_found(own_broker: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a coordinator that does not wait for what members have to give up differs from the broker."""
+    """Goal: a coordinator that does not wait for members to give up their partitions differs from the broker."""
     monkeypatch.setattr(Reconciliation, "_still_owns", lambda *_: False)
     assert play_all(own_broker[0], range(SEQUENCES, SEQUENCES + 20), SEED).wrong

@@ -1,4 +1,5 @@
-"""Goal: the history of KIP-848 groups is what a broker says of them, request by request (`bench.consumer_groups`)."""
+"""Goal: the history of KIP-848 groups agrees with a broker's descriptions, request by request
+(`bench.consumer_groups`)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, 
 @pytest.mark.parametrize("kind", [Play, ConversionPlay])
 def test_random_sequences(own_broker: tuple[str, dict[str, str]], kind: type[Play]) -> None:
     """Goal: after each of some hundred requests epochs, members, owners and convergence are the broker's, and each
-    epoch has the cause that the request had; also in groups that go from one protocol to the other and back."""
+    epoch has the cause of its request; also in groups that go from one protocol to the other and back."""
     outcome = play_all(*own_broker, range(SEQUENCES), SEED, kind)
     assert outcome.wrong == []
     assert outcome.compared["sequences"] == SEQUENCES

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def test_every_step(spark: SparkSession, tmp_path: Path, broker: LocalBroker, evidence: Evidence) -> None:
-    """Goal: it ends well, with every committed record, the lag of now, the findings and the page; of a truth that
-    nobody knows it says nothing."""
+    """Goal: the demo on a broker ends well, with every committed record, the present lag, the findings and the page; it
+    does not print a comparison with a truth that nobody knows."""
     directory = tmp_path / "demo"
     where = ["--bootstrap-servers", broker.bootstrap_servers, "--directory", str(directory)]
     result = CliRunner().invoke(main, ["demo", *where])

@@ -1,4 +1,4 @@
-"""Goal: the history of real groups of three clients is what the broker's server log and their consumers say it was."""
+"""Goal: the history of real groups of three clients agrees with the broker's server log and with their consumers."""
 
 from __future__ import annotations
 

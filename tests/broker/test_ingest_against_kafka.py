@@ -1,4 +1,4 @@
-"""Goal: the table that a real ingest writes holds, record by record, what Kafka's own tool prints of the topic."""
+"""Goal: the table that a real ingest writes equals, record by record, the output of Kafka's own tool for the topic."""
 
 from __future__ import annotations
 

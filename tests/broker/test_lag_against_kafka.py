@@ -203,7 +203,8 @@ def test_at_rest(stage: Stage, observer: Observer) -> None:
 
 
 def test_exact_time_lag(stage: Stage, observer: Observer) -> None:
-    """Goal: the time of the record at the committed offset; and a marker, after which there is none, as that."""
+    """Goal: exact time lag is the age of the record at the committed offset; a marker without a record after it is
+    reported as a marker, with a lag of 0."""
     rows = observer.round()
     places = [("lag-active", TOPIC, 0), ("lag-copies", COPIED, 0)]
     chosen = [rows[place] for place in places]

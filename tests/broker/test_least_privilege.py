@@ -174,7 +174,7 @@ def test_describe_alone(guarded: LocalBroker, admin: Any, conf: Path) -> None:
 
 
 def test_nothing(guarded: LocalBroker, admin: Any, conf: Path) -> None:
-    """Goal: without any right the first question is refused with a sentence that names what is needed."""
+    """Goal: without any right the first question is refused with a sentence that names the missing right."""
     with pytest.raises(OutsideError, match="the principal needs Describe and Read on it"):
         describe_offsets_topic(guarded.bootstrap_servers, load_settings(conf).kafka)
     assert diagnosis(guarded, conf)["brokers"] == "bad"

@@ -1,4 +1,4 @@
-"""The broker of the demo and the tests as a process: started, stopped, restarted, refused, and never left behind.
+"""The broker of the demo and the tests as a process: started, stopped, restarted, refused, and never left running.
 
 Brokers of their own, one after another, each with few internal partitions.
 """
@@ -74,7 +74,7 @@ def test_started_twice_is_refused(broker: LocalBroker) -> None:
 
 
 def test_impossible_property_is_one_sentence(tmp_path: Path) -> None:
-    """A property that Kafka refuses: its name, its value and the reason stand in the first line."""
+    """The first line for a property that Kafka refuses has its name, its value and the reason."""
     broker = LocalBroker(tmp_path, properties={"num.network.threads": "many"})
     with pytest.raises(LocalKafkaError) as refused:
         broker.start()

@@ -1,5 +1,5 @@
-"""Goal: both logs of a real broker are read to the last line: what was asked and refused, and what started every
-rebalance of real clients."""
+"""Goal: both logs of a real broker are read to the last line: requests, refusals, and the trigger of every rebalance of
+real clients."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def of_hostile_group(broker: LocalBroker, count: int) -> list[dict[str, Any]]:
 
 def test_requests_are_what_was_sent(broker: LocalBroker, evidence: Evidence) -> None:
     """Goal: a group with the most hostile of names joins, beats in a wrong generation, commits in it, and leaves: each
-    request is one row, with what was sent and how it was answered."""
+    request is one row, with its content and its answer."""
     with wire.Connection(broker.bootstrap_servers) as raw:
         member = raw.join_and_lead(HOSTILE_GROUP, protocol_type="x", protocol="p", metadata=b"\x01", assignment=b"\x02")
         who = wire.string(HOSTILE_GROUP) + wire.int32(99) + wire.string(member)
@@ -128,7 +128,8 @@ def test_committed_records_are_accepted_requests(broker: LocalBroker, evidence: 
 
 
 def test_the_table_of_texts_is_the_brokers(broker: LocalBroker, evidence: Evidence) -> None:
-    """Goal: every entry about a classic group is written again from what was read in it, to the last byte."""
+    """Goal: the table of texts writes every entry about a classic group again from the values that it read in it, to
+    the last byte."""
     lines = enumerate(broker.server_log.read_text().split("\n")[:-1], 1)
     compared = 0
     for entry in entries(lines):

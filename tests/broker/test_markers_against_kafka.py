@@ -1,5 +1,5 @@
-"""Goal: on a real broker a marker as the last record is no lag, and who waits for an open transaction is reported
-so."""
+"""Goal: on a real broker a marker as the last record is no lag, and a group that waits for an open transaction is
+reported as waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model of a KIP-848 consumer beside Java's: what both say in their heartbeats in the same life."""
+"""The model of a KIP-848 consumer sends the same heartbeats as Java's consumer in the same life."""
 
 from __future__ import annotations
 

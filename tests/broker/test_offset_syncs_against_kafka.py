@@ -35,8 +35,8 @@ def write_syncs(servers: str, *places: tuple[int, int, int]) -> None:
 def test_syncs_of_a_broker(
     spark: SparkSession, evidence: Evidence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Goal: without the topic there is no table; each pass adds what is new, a record that is no sync with its reason;
-    the command translates by the rows. A topic that was made anew is not read, and that is said."""
+    """Goal: without the topic there is no table; each pass adds the new syncs, and a record that is no sync with its
+    reason; the command translates by the rows. A topic that was made anew is not read, and a line says so."""
     servers = evidence.broker.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
 

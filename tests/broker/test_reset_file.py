@@ -36,7 +36,8 @@ def ingest(spark: SparkSession, warehouse: Path, broker: LocalBroker) -> None:
 
 
 def test_offsets_of_then_restore_the_group(spark: SparkSession, broker: LocalBroker, tmp_path: Path) -> None:
-    """Goal: commits, a bad reset, the offsets of the instant between them, and the group stands there again."""
+    """Goal: a bad reset follows commits; the file with the offsets of the instant between them brings the group back to
+    these offsets."""
     client: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers}
     make_offsets_topic(broker.bootstrap_servers)
     admin = AdminClient(client)

@@ -31,7 +31,7 @@ GROUPS = {"sampled-classic": "classic", "sampled-consumer": "consumer"}
 
 
 def make_topics(admin: AdminClient, client: dict[str, Any]) -> None:
-    """Records in two partitions of the first topic, of which some are deleted again."""
+    """Makes topics, puts records into two partitions of the first one, and deletes some of them again."""
     for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1), NewTopic(OTHER_TOPIC, 1, 1)]).values():
         created.result()
     producer = Producer(client)
@@ -124,8 +124,8 @@ def test_a_round_is_what_kafka_says(broker: LocalBroker) -> None:
 
 
 def test_an_open_transaction_is_reported(broker: LocalBroker) -> None:
-    """Goal: offsets that a transaction has committed and nobody has ended hold up the reader of their partition, which
-    is a trouble once it has lasted; when the transaction is ended, it is none any more."""
+    """Goal: offsets that a transaction has committed, and that nobody has ended, hold up the reader of their partition,
+    which is a trouble once it has lasted; when the transaction is ended, the trouble is over."""
     client: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers}
     make_offsets_topic(broker.bootstrap_servers)
     admin = AdminClient(client)  # kept: what it has begun ends with it

@@ -76,7 +76,7 @@ PLAYED = [scenario for scenario in SCENARIOS if scenario.name not in NOT_PLAYED]
 
 
 def test_each_scenario_is_played_or_listed() -> None:
-    """What is listed exists and has the need that the list names; what is played has none of these."""
+    """A listed scenario exists and has the need that the list names; a played one has none of these needs."""
     listed = {scenario.name: scenario for scenario in SCENARIOS if scenario.name in NOT_PLAYED}
     assert listed.keys() == NOT_PLAYED.keys()
     assert all(need in listed[name].needs for name, (need, _) in NOT_PLAYED.items())

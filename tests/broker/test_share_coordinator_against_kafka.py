@@ -49,7 +49,7 @@ def test_a_planted_fault_is_found(own_broker: LocalBroker, monkeypatch: pytest.M
 
 
 def test_a_load_in_their_midst(own_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a broker that was started again goes on from its log as the coordinator does from what it wrote."""
+    """Goal: a broker that was started again goes on from its log as the coordinator does from its own records."""
     monkeypatch.setattr(paired_play, "SHARE_OF_LOADS", 1)
     played = range(2 * SEQUENCES, 2 * SEQUENCES + 2)
     outcome = play_all(own_broker.bootstrap_servers, played, SEED, restart=own_broker.restart)

@@ -160,8 +160,8 @@ def test_a_cluster_without_share_groups(spark: SparkSession, sharing: LocalBroke
 
 
 def test_a_share_consumer(sharing: LocalBroker, warehouse: Path) -> None:
-    """Goal: after accepts, releases and rejects, start offset and lag are the tool's, exactly; `share` shows what is
-    delivered again and again."""
+    """Goal: after accepts, releases and rejects, start offset and lag are exactly those of Kafka's tool; `share` shows
+    the records that are delivered again and again."""
     values = {
         0: ("accept", "release,release,leave,accept", "reject", "release,accept", "accept"),
         1: ("release,accept", "release", "accept"),

@@ -1,4 +1,5 @@
-"""The coordinator on a socket beside a real broker: the versions that it serves, and what real clients do there."""
+"""The coordinator on a socket serves the versions of a real broker, and real clients do the same there as on a
+broker."""
 
 from __future__ import annotations
 

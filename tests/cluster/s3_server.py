@@ -39,7 +39,7 @@ class Quiet(WSGIRequestHandler):  # type: ignore[misc]
 
 
 class Server:
-    """The application: moto's, with what is broken before it."""
+    """The application: moto's, with the planted faults before it."""
 
     def __init__(self) -> None:
         self.moto = DomainDispatcherApplication(create_backend_app)

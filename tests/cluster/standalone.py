@@ -1,8 +1,7 @@
 """Runs a Spark cluster on this machine: a master and two workers, processes of pyspark's own classes.
 
-Their Python has the libraries of ours and not groupledger itself, as the machines of a cluster: what a job needs of it
-has to come with the job.
-"""
+Their Python has our libraries and not groupledger itself, as the machines of a cluster: a job has to bring groupledger
+along."""
 
 from __future__ import annotations
 

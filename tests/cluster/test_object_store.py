@@ -173,7 +173,7 @@ def test_a_commit_without_an_answer(
     s3: S3Server, warehouse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, *, is_held_after: bool
 ) -> None:
     """Goal: a writer that waits in vain for the answer to a commit goes on, whether the store has the commit or takes
-    it up only when the next attempt is through, and what it wrote is there once."""
+    it up only when the next attempt is through, and its rows are there once."""
     monkeypatch.setenv("AWS_TIMEOUT", "2s")
     warehouse = f"{warehouse}/{is_held_after}/{way.replace(' ', '-')}"
     with lease(tmp_path) as held:

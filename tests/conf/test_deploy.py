@@ -40,7 +40,7 @@ def test_files_for_all_connections() -> None:
     [("README.md", 1), ("conf/deploy/Dockerfile", 2), ("conf/deploy/chart/templates/monitor.yaml", 3)],
 )
 def test_one_port_for_metrics(name: str, times: int) -> None:
-    """Goal: wherever the port of the metrics is named, it is the command's own."""
+    """Goal: every place that names the port of the metrics has the command's own."""
     found = [int(port) for port in PORT.findall((TOP / name).read_text())]
     assert [port for port in found if port not in OTHERS] == [METRICS_PORT] * times
 
@@ -66,8 +66,8 @@ HARDENED = {
 
 @pytest.mark.parametrize("name", UNITS)
 def test_a_unit_may_take_little(name: str) -> None:
-    """Goal: no unit has rights beyond its need, or memory, tasks and files without a limit; who only reads may write
-    nowhere."""
+    """Goal: no unit has rights beyond its need, or memory, tasks and files without a limit; a unit that only reads may
+    write nowhere."""
     lines = set((TOP / f"conf/deploy/{name}.service").read_text().splitlines())
     assert lines >= HARDENED
     assert {line.split("=")[0] for line in lines} >= {"LimitNOFILE", "MemoryMax", "TasksMax"}

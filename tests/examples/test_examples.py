@@ -63,7 +63,7 @@ def test_the_notebook_on_spark(spark: SparkSession, warehouse: Path) -> None:
 def test_the_program_of_the_page(
     warehouse: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Goal: the program of docs/python.md runs as it stands, but for the place of the warehouse."""
+    """Goal: the program of docs/python.md runs as it is printed, except for the place of the warehouse."""
     monkeypatch.setattr(api, "now_ms", lambda: round(END.timestamp() * 1_000))
     (program,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     exec(compile(program.replace("/data/ledger", str(warehouse)), str(PAGE), "exec"), {})  # noqa: S102 - our own file

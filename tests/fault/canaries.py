@@ -1,9 +1,8 @@
 """Secrets and addresses of clients that are looked for in all that a run leaves and shows.
 
-The secrets are canaries: random texts that stand in files, or in the environment, and nowhere else. They are a password
+The secrets are canaries: random texts that are in files, or in the environment, and nowhere else. They are a password
 of SASL, the path of a webhook and its key, the key of the hashes, and the keys of an object store. The address and the
-principal are in records of the topic, in bytes that can't be decoded, and in both logs of a broker.
-"""
+principal are in records of the topic, in bytes that can't be decoded, and in both logs of a broker."""
 
 from __future__ import annotations
 
@@ -97,7 +96,7 @@ class Canaries:
 
 
 def forms(text: str) -> set[bytes]:
-    """Returns the text, and what stands for it within any base64."""
+    """Returns the text, and its forms within any base64."""
     data = text.encode()
     inner = (base64.b64encode(bytes(shift) + data)[4 if shift else 0 :].rstrip(b"=")[:-2] for shift in range(3))
     return {data, *inner}

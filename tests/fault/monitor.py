@@ -48,7 +48,7 @@ class MonitorProcess(LedgerProcess):
         return self._ask(path)[0]
 
     def trouble(self, path: str) -> str:
-        """Returns what is served with an error, or an empty text if there is none."""
+        """Returns the body that is served with an error, or an empty text if all is well."""
         return self._ask(path)[1]
 
     def _ask(self, path: str) -> tuple[str, str]:

@@ -64,14 +64,14 @@ def test_a_folder_is_removed_as_advised(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("begin", ["", "2026-11-28T21:50:24.642Z ERROR test ", "2026-11-28T21:50:24.642Z ERROR "])
 def test_a_sentence_in_a_log(begin: str) -> None:
-    """Goal: a message is one sentence whether it stands alone or is a line of a log; another last line is none."""
+    """Goal: a message is recognized as one sentence by itself or as a line of a log; another last line is not."""
     ended = Ended("pipeline", 3, f"21:50 history: 3 rows\n{begin}groupledger: Another writer holds it.\n")
     assert (ended.sentence, ended.is_clean) == ("groupledger: Another writer holds it.", True)
     assert not Ended("pipeline", 3, f"{begin}it ended: groupledger: x").is_clean
 
 
 def test_sessions_outlast_the_trial() -> None:
-    """Goal: a broker that reads the records ends no member, and what is no group's metadata stays as it is."""
+    """Goal: a broker that reads the records ends no member, and metadata that is not a group's stays as it is."""
     key, value = lasting(*group_metadata(session_timeout_ms=10_000))
     (member,) = (decode_record(key, value).value or {})["members"]
     assert (member["session_timeout_ms"], member["client_id"]) == (SESSION_MS, "c")

@@ -40,8 +40,9 @@ def kill_before(warehouse: Path, library: Path, table: Table) -> None:
 
 
 def test_killed_between_two_tables(spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path) -> None:
-    """Goal: kills behind the first table and before the last but one of the first fold, and before the last table of a
-    micro-batch: equal tables, and the state that says how far they go is never ahead of them."""
+    """Goal: after kills between the first table and the last but one of the first fold, and before the last table of a
+    micro-batch, the tables are equal to undisturbed ones, and the state that says how far they go is never ahead of
+    them."""
     library = build_shim(tmp_path)
     killed = tmp_path / "killed"
     append(spark, killed, simulated.between(0, 20))

@@ -73,7 +73,8 @@ def test_the_topic_is_recreated(spark: SparkSession, warehouse: Path, own_broker
 
 def test_the_topic_ends_below_our_position(spark: SparkSession, warehouse: Path, own_broker: LocalBroker) -> None:
     """Goal: a partition that was cut off gives old offsets to new records: refused, with --recover too. When it has
-    grown beyond our position again, the leader's epochs show it: --recover goes on there, and what was read stays."""
+    grown beyond our position again, the leader's epochs show the cut: --recover goes on there, and the rows that were
+    read stay."""
     ingest(spark, warehouse, own_broker.bootstrap_servers)
     own_broker.stop()
     shutil.rmtree(own_broker.data_directory / f"{OFFSETS_TOPIC}-2")

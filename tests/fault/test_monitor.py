@@ -49,7 +49,8 @@ def commit(bootstrap_servers: str, offset: int) -> None:
 
 
 def produce(bootstrap_servers: str, count: int) -> None:
-    """So many records, since a commit beyond the end of a log that goes back means nothing that is read again."""
+    """Produces so many records, since a commit beyond the end of a log that goes back means nothing that is read
+    again."""
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     for _ in range(count):
         producer.produce("orders", b"x", partition=0)
@@ -69,10 +70,10 @@ def rounds(warehouse: Path, table: Table) -> dict[Any, int]:
 
 
 def test_killed_cut_off_and_stopped(spark: SparkSession, tmp_path: Path, broker: LocalBroker) -> None:
-    """Goal: after a kill in the middle, a broker that comes back at another address behind the one that was given (for
-    Spark's source as for the rounds) and a SIGTERM, every record and every round is in the
-    tables once, no round lacks its lag, and the metrics showed each commit; a rewind was sent to a receiver, once, and
-    the log that the settings name was imported."""
+    """Goal: after a kill in the middle, a broker that comes back at another address than the given one, which leads to
+    it (for Spark's source as for the rounds), and a SIGTERM, every record and every round is in the tables once, no
+    round lacks its lag, and the metrics showed each commit; a rewind was sent to a receiver, once, and the log that the
+    settings name was imported."""
     (tmp_path / "server.log").write_text(LINE)
     with receiving() as receiver, Forwarder(broker.port) as front:
         settings = {

@@ -25,9 +25,9 @@ WAITS = "waiting to learn whether the topic is still the same"
 
 
 def test_stopped_while_nobody_answers(spark: SparkSession, tmp_path: Path, broker: LocalBroker) -> None:
-    """Goal: Spark, which knows the broker, plans a batch while nobody is behind the servers that were given. It waits;
-    then someone is there, and it is kept. The next one waits until SIGTERM, ends in time and in order, keeps nothing,
-    and what it read comes with the next run."""
+    """Goal: Spark knows the broker, and plans a batch while nobody answers at the given servers. It waits; then a
+    broker answers, and the batch is kept. The next batch waits until SIGTERM, ends in time and in order, and keeps
+    nothing; its records come with the next run."""
     warehouse, log, settings = tmp_path / "warehouse", tmp_path / "log", tmp_path / "settings.yaml"
     settings.write_text(yaml.safe_dump({"ingest": {"trigger_interval_s": 1}, "kafka": {"request_timeout_ms": 2_000}}))
     with Forwarder(broker.port) as front, log.open("w") as words:

@@ -175,7 +175,7 @@ class IngestProcess(LedgerProcess):
 
 
 def newest(folder: Path, suffix: str = "") -> int:
-    """Returns the highest number among the files of a log, -1 if there is none."""
+    """Returns the highest number among the files of a log, -1 without files."""
     names = (path.name.removesuffix(suffix) for path in folder.glob(f"*{suffix}"))
     return max((int(name) for name in names if name.isdigit()), default=-1)
 

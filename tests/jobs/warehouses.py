@@ -1,4 +1,4 @@
-"""Makes a warehouse as the jobs leave it behind, for the tests that only read it."""
+"""Makes a warehouse as the jobs leave it, for the tests that only read it."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def named(cause: Cause) -> str:
 
 
 def test_a_cause_is_one_row() -> None:
-    """Goal: no name stands twice, and no family is left out."""
+    """Goal: no name occurs twice, and no family is left out."""
     assert len({cause.name for cause in CAUSES}) == len(CAUSES) >= 60
     assert len(FAMILIES) == len([*FOLDER.glob("[!_]*.py")]) - 1  # cause.py has what a row is
 
@@ -95,7 +95,8 @@ def known_facts(cause: Cause) -> Iterable[set[str]]:
 
 @pytest.mark.parametrize(("text", "clause"), CONDITIONAL.values(), ids=CONDITIONAL)
 def test_without_its_facts_a_clause_is_not_said(text: Text, clause: Clause) -> None:
-    """Goal: with a fact or a sign taken away, what needs it is gone; and nothing is needed that nobody can see."""
+    """Goal: with a fact or a sign taken away, the clauses that need it are gone; and no clause needs a fact that nobody
+    can see."""
     assert {*clause.needs, *clause.excludes} <= FACTS
     assert clause.text in said(text, {*clause.needs})
     for name in clause.needs:

@@ -160,7 +160,7 @@ def _all_fields(fields: tuple[Field, ...]) -> Iterator[Field]:
 
 
 def test_what_only_4_0_had_is_retired() -> None:
-    """Goal: the exceptions of 4.0 are still needed, and what they say is true."""
+    """Goal: the exceptions of 4.0 are still needed, and their texts are true."""
     first, second = definitions("4.0"), definitions("4.1")
     assert all(first[name] != second.get(name) for name in OF_4_0_ONLY)
     assert RETIRED_RECORD_TYPES[9] == "share_group_partition_metadata"
@@ -217,7 +217,7 @@ def _named(fields: request_fields.Fields, within: str = "") -> Iterator[tuple[st
 @pytest.mark.java
 @pytest.mark.parametrize("part", BROKERS)
 def test_the_files_say_what_the_jars_hold(part: str) -> None:
-    """Goal: each broker that the tests start has its file, and the file is what its JARs define."""
+    """Goal: each broker that the tests start has its file, and the file agrees with the formats in its JARs."""
     tree = ET.parse(CONF / "ivy" / f"{part}.xml")  # noqa: S314 - our own file
     (release,) = {item.attrib["rev"] for item in tree.iter("dependency")}
     written = (kafka_formats.FOLDER / f"{kafka_formats.minor(release)}.txt").read_text()

@@ -42,7 +42,7 @@ ROW: dict[str, Any] = {
 
 @pytest.mark.parametrize("column", CLASSES, ids=lambda column: column.__name__)
 def test_the_words_of_a_column_differ(column: type) -> None:
-    """Goal: no word of a column stands twice, and no class is empty."""
+    """Goal: no word of a column occurs twice, and no class is empty."""
     assert len(set(words_of(column))) == len(words_of(column)) > 0
 
 
@@ -50,7 +50,7 @@ def test_the_words_of_a_column_differ(column: type) -> None:
     "rows", [INCIDENT_KINDS, ROOTS, CHANGE_KINDS, TRIGGERS], ids=lambda rows: type(rows[0]).__name__
 )
 def test_a_kind_is_one_row(rows: Sequence[Any]) -> None:
-    """Goal: no name stands twice, and a module's last line collects all its rows."""
+    """Goal: no name occurs twice, and a module's last line collects all its rows."""
     assert len({row.name for row in rows}) == len(rows) > 0
 
 

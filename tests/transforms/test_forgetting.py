@@ -1,4 +1,4 @@
-"""Goal: a name is taken out of the open state of a KIP-848 group, wherever the ids of its members stand."""
+"""Goal: a name is taken out of the open state of a KIP-848 group, wherever the ids of its members are."""
 
 from __future__ import annotations
 

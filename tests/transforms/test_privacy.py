@@ -1,4 +1,4 @@
-"""Goal: with hosts hashed or dropped no host of a client leaves the decoder, whatever kind of record it stands in."""
+"""Goal: with hosts hashed or dropped no host of a client leaves the decoder, whatever kind of record it is in."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_one_value_for_each_group() -> None:
 
 
 def test_nobody_gathers() -> None:
-    """Goal: without anybody who gathers troubles the error of the rule goes on as it is."""
+    """Goal: if nobody gathers troubles, the error of the rule goes on as it is."""
     with pytest.raises(ZeroDivisionError):
         list(judged([("a", 0)], lambda _, number: [{"number": 1 // number}], MAKE, stop, 1))
 

@@ -102,7 +102,7 @@ def test_next_round_of_an_unchanged_group_changes_nothing(
 def test_sticky_members_that_stay_lose_nothing_when_one_leaves(
     topics: Mapping[str, TopicPartitions], members: Mapping[str, Subscription], leaving: int
 ) -> None:
-    """Goal: with fewer members every share only grows, so whoever stays keeps all it had."""
+    """Goal: with fewer members every share only grows, so each member that stays keeps all its partitions."""
     members = {member_id: without_rack(member) for member_id, member in members.items()}
     first = ASSIGNORS["sticky"](topics, members)
     staying = owning(members, first, generation=1)

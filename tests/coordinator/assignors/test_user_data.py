@@ -1,4 +1,4 @@
-"""The bytes that sticky members send of what they had, and what is made of bytes that are broken."""
+"""Sticky members send their former partitions as bytes; broken bytes cost a member only its claims."""
 
 from __future__ import annotations
 

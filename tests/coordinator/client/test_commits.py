@@ -49,7 +49,7 @@ def test_commits_what_was_polled_every_interval(cluster: Any) -> None:
 
 
 def test_auto_commit_needs_a_poll(cluster: Any) -> None:
-    """Goal: it is the application's poll that commits: while it processes, nothing is committed."""
+    """Goal: automatic commits need the application's poll: while it processes records, nothing is committed."""
     member = cluster.start("a", **EARLIEST)
     cluster.run()
     member.is_polling = False
@@ -77,7 +77,8 @@ def test_commit_on_request(cluster: Any) -> None:
 
 
 def test_retriable_failure_of_an_automatic_commit_is_repeated(cluster: Any, lost: str) -> None:
-    """Goal: after retry.backoff.ms instead of the interval, with the positions of then."""
+    """Goal: an automatic commit that failed is repeated after retry.backoff.ms instead of the interval, with the
+    positions of that time."""
     member = cluster.start("a", **EARLIEST)
     cluster.script(OffsetCommitRequest, Error.COORDINATOR_LOAD_IN_PROGRESS, lost)
     cluster.run(5_300)
@@ -221,7 +222,8 @@ def test_stale_commit_of_a_member_that_has_rejoined(cluster: Any, silence: str) 
 
 
 def test_commit_without_coordinator_waits_for_the_look_up(cluster: Any) -> None:
-    """Goal: it is sent once the coordinator is found, and fails, to be repeated, if it is not."""
+    """Goal: a commit without a coordinator is sent once the coordinator is found, and fails, to be repeated, if it is
+    not found."""
     member = cluster.start("a", enable_auto_commit=False, **EARLIEST)
     cluster.run(1_000)
     member.is_polling = False
@@ -284,7 +286,7 @@ def test_close_commits_and_leaves(cluster: Any) -> None:
 
 
 def test_close_of_a_static_member_leaves_no_trace(cluster: Any) -> None:
-    """Goal: it commits but does not leave: its place is kept until the session expires."""
+    """Goal: a static member that closes commits but does not leave: its place is kept until the session expires."""
     member = cluster.start("a", group_instance_id="one", **EARLIEST)
     cluster.run()
     member.forget()
@@ -298,7 +300,7 @@ def test_close_of_a_static_member_leaves_no_trace(cluster: Any) -> None:
 
 
 def test_close_repeats_the_commit_but_not_for_ever(cluster: Any, lost: str) -> None:
-    """Goal: after 30 seconds without success the consumer leaves all the same."""
+    """Goal: a consumer whose last commit does not succeed for 30 seconds leaves all the same."""
     member = cluster.start("a", **EARLIEST)
     cluster.run()
     cluster.script(OffsetCommitRequest, *[Error.COORDINATOR_LOAD_IN_PROGRESS, lost] * 30)

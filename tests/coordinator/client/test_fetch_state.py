@@ -69,7 +69,7 @@ def one_partition(new_cluster: Any) -> Any:
 
 @pytest.mark.parametrize(("strategy", "offset"), [("earliest", 10), ("latest", 20)])
 def test_reset(one_partition: Any, strategy: str, offset: int) -> None:
-    """Goal: without a committed offset the log's first or last one, by ListOffsets."""
+    """Goal: a partition without a committed offset begins at the log's first or last offset, by ListOffsets."""
     member = one_partition.start("a", auto_offset_reset=strategy)
     one_partition.run()
     assert member.seen(OffsetReset) == [
@@ -91,7 +91,8 @@ def test_no_reset(one_partition: Any) -> None:
 
 
 def test_committed_offset_with_an_epoch_is_validated(one_partition: Any, silence: str) -> None:
-    """Goal: it was committed in some leader's time, so the leader is asked before anything is fetched or committed."""
+    """Goal: a committed offset with an epoch was committed in some leader's time, so the leader is asked before
+    anything is fetched or committed."""
     one_partition.script(OffsetFetchRequest, committed((15, 0)))
     one_partition.script(OffsetForLeaderEpochRequest, silence)
     member = one_partition.start("a")
@@ -105,7 +106,8 @@ def test_committed_offset_with_an_epoch_is_validated(one_partition: Any, silence
 
 
 def test_committed_offset_without_an_epoch_is_taken_as_it_is(one_partition: Any) -> None:
-    """Goal: there is nothing to compare; an older client committed it, or an administrator."""
+    """Goal: a committed offset without an epoch is taken as it is, since there is nothing to compare: an older client
+    committed it, or an administrator."""
     one_partition.script(OffsetFetchRequest, committed((15, -1)))
     member = one_partition.start("a")
     one_partition.run()
@@ -221,8 +223,8 @@ def test_records_of_a_partition_that_was_given_up_are_dropped(one_partition: Any
 
 
 def test_partition_without_a_leader(new_cluster: Any) -> None:
-    """Goal: it is asked about nothing until metadata names a leader; the other partitions are read meanwhile, and a
-    position without a leader to fetch from waits too."""
+    """Goal: the broker is asked nothing about a partition without a leader until metadata names one; the other
+    partitions are read meanwhile, and a position without a leader to fetch from waits too."""
     cluster = new_cluster()
     cluster.topic("payments", 3, end=5)
     cluster.broker.leaderless = (("payments", 1), ("payments", 2))

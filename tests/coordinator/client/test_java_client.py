@@ -103,7 +103,7 @@ def rows(application: Any) -> list[list[Any]]:
 
 
 def row_of(request: Any, response: Any) -> list[Any]:
-    """Empty for what is not compared."""
+    """Returns the row of a request, or nothing for a request that is not compared."""
     match request:
         case JoinGroupRequest():
             names = [name for name, _ in request.protocols]

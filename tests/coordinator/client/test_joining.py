@@ -1,4 +1,4 @@
-"""Joining: what a member sends, what a leader assigns, when it looks again, and how it goes."""
+"""A member joins, a leader assigns and looks for new partitions, and both leave as Java's consumer does."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_racks_reach_the_assignor(new_cluster: Any) -> None:
 
 
 def test_leader_waits_for_the_metadata_of_all_topics(cluster: Any, silence: str) -> None:
-    """Goal: it assigns no topic that it knows nothing of: the SyncGroup goes out after the metadata came."""
+    """Goal: a leader assigns no topic that it does not know: the SyncGroup goes out after the metadata came."""
     cluster.topic("orders", 2)
     leader = cluster.start("a", "payments", assignors=("range",), request_timeout_ms=5_000)
     cluster.run(1_000)
@@ -145,7 +145,8 @@ def test_leader_waits_for_the_metadata_of_all_topics(cluster: Any, silence: str)
 
 
 def test_leader_notices_new_partitions(cluster: Any) -> None:
-    """Goal: with the metadata that is refreshed every metadata.max.age.ms, the leader alone rejoins, and says why."""
+    """Goal: the leader alone rejoins when the metadata that is refreshed every metadata.max.age.ms shows new
+    partitions, and gives that as its reason."""
     leader = cluster.start("a", metadata_max_age_ms=10_000, assignors=("cooperative-sticky",))
     cluster.run(1_000)
     follower = cluster.start("b", metadata_max_age_ms=1_000, assignors=("cooperative-sticky",))
@@ -172,7 +173,7 @@ def test_deleted_topic(cluster: Any) -> None:
 
 
 def test_missing_topic_is_asked_for_again(cluster: Any) -> None:
-    """Goal: with backoff, until it exists; then the leader assigns it."""
+    """Goal: a missing topic is asked for again, with backoff, until it exists; then the leader assigns it."""
     member = cluster.start("a", "payments", "later")
     cluster.run(1_000)
     times = member.times(MetadataRequest)
@@ -229,7 +230,8 @@ def test_static_leader_that_returns_assigns_nothing(cluster: Any) -> None:
 
 
 def test_unsubscribe_leaves(cluster: Any) -> None:
-    """Goal: at once, in the client's words, and a later subscription joins anew."""
+    """Goal: a consumer that unsubscribes leaves at once, with the client's reason, and a later subscription joins
+    anew."""
     member = cluster.start("a")
     cluster.run(1_000)
     member.consumer.subscribe([], cluster.now_ms)
@@ -264,7 +266,8 @@ def test_unsubscribe_during_a_rebalance(cluster: Any) -> None:
 
 
 def test_assignment_that_does_not_match_the_subscription(cluster: Any) -> None:
-    """Goal: the subscription changed while the member joined: what it got is not taken, and it rejoins."""
+    """Goal: if the subscription changed while the member joined, the member does not take its assignment, and
+    rejoins."""
     cluster.topic("orders", 2)
     member = cluster.start("a", "payments")
     member.is_polling = False
@@ -422,7 +425,7 @@ def test_leader_that_lost_its_membership_assigns_nothing(cluster: Any, silence: 
 
 
 def test_leader_that_lost_its_coordinator_does_not_sync(cluster: Any, silence: str, lost: str) -> None:
-    """Goal: without a coordinator there is nobody to give the assignment to; the member joins again."""
+    """Goal: a leader without a coordinator has nobody to send the assignment to, and joins again."""
     leader = leader_without_metadata(cluster, silence)
     cluster.script(FindCoordinatorRequest, *[lost] * 60)
     leader.consumer.disconnected(Destination.COORDINATOR, cluster.now_ms)

@@ -1,4 +1,4 @@
-"""Every row of the tables of reactions, as it shows in what a member of a real group sends and says next."""
+"""Every row of the tables of reactions shows in the next requests and log lines of a real group's member."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def test_every_table_has_a_row_for_the_unexpected() -> None:
 
 @pytest.mark.parametrize(("api", "error"), rows(JoinGroupRequest, SyncGroupRequest))
 def test_join_and_sync(cluster: Any, api: type[Request], error: Error) -> None:
-    """Goal: a member that rejoins meets the error: when and as whom it joins next, and what it says is the reason."""
+    """Goal: a member that gets an error when it rejoins joins again at the time, with the id and with the reason of the
+    table."""
     reaction = reaction_to(error, api)
     member = cluster.start("a", **RANGE)
     cluster.run(1_000)

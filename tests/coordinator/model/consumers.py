@@ -24,7 +24,7 @@ PAYMENTS = Topic("payments", "AAAAAAAAAAAAAAAAAAAAAg", 3)
 
 
 class Cluster:
-    """`log` is what was written, `answers` what was answered, `said` the server log; `now_ms` goes on by a millisecond
+    """`log` has the written records, `answers` the answers, `said` the server log; `now_ms` goes on by a millisecond
     with each request."""
 
     def __init__(self, streams_assignor: StreamsAssignor = in_turn, **settings: Any) -> None:

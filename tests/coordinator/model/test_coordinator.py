@@ -1,4 +1,4 @@
-"""The broker's side of the coordinator: which requests reach a partition, and what the others are answered."""
+"""The broker's side of the coordinator decides which requests reach a partition, and answers the others."""
 
 from collections.abc import Callable
 from typing import Any
@@ -117,7 +117,7 @@ def test_inactive() -> None:
 
 
 def test_refused_joins_name_the_member_if_no_partition_was_asked() -> None:
-    """Kafka repeats the member id in what its service layer refuses, not in what a partition's absence refuses."""
+    """Kafka repeats the member id in refusals of its service layer, not in refusals for a missing partition."""
     coordinator = Coordinator()
     refused: Any = coordinator.handle(one_of_each()[0], now_ms=0).responses[0]
     assert (refused.error, refused.member_id) == (Error.NOT_COORDINATOR, "")

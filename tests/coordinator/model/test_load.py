@@ -1,4 +1,5 @@
-"""Failover: what a new leader makes of the log, also of what older brokers and other group types wrote."""
+"""After a failover a new leader loads the groups from the log, also from records of older brokers and other group
+types."""
 
 from typing import Any
 
@@ -59,7 +60,7 @@ def loaded(*records: Record, now_ms: int = 1_000) -> Coordinator:
 
 
 def test_old_group_record() -> None:
-    """What the old version lacks has its stand-in: the session timeout for the rebalance timeout."""
+    """Fields that the old version lacks get a default: the rebalance timeout is the session timeout."""
     coordinator = loaded(group_record())
     group = coordinator.group("g1")
     assert group is not None
@@ -123,7 +124,7 @@ def test_other_group_types_are_skipped() -> None:
 
 
 def test_log_survives_the_codec(driver: Any) -> None:
-    """Every record of a busy group is, as bytes, what it was: a broker would read the same group."""
+    """Every record of a busy group survives encoding and decoding: a broker would read the same group."""
     group = driver.stable_group("a", None, session_ms=60_000)
     driver.commit(member_id=group.leader.member_id, generation_id=1)
     driver.leave(*group.members)

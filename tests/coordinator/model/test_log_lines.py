@@ -116,7 +116,8 @@ def test_rebalance_that_members_miss(driver: Any) -> None:
 
 
 def test_empty_assignments(driver: Any) -> None:
-    """A leader that forgets members: who is filled in, and who is sent nothing."""
+    """If a leader forgets members, the log names those that the coordinator filled in, and those that get an empty
+    assignment."""
     group = driver.completing_group(None)
     driver.events.clear()
     member = group.leader.member_id

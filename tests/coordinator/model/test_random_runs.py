@@ -1,8 +1,7 @@
 """Random runs of one group through everything that clients, time, failovers and a failing log can do to it.
 
 After every step the invariants of the protocol and of our own bookkeeping hold, and the durable state is the fold of
-the log. The runs are the same every time (derandomized), so that what they visit can be counted and required.
-"""
+the log. The runs are the same every time (derandomized), so that the visited states can be counted and required."""
 
 from __future__ import annotations
 

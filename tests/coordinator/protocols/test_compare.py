@@ -1,4 +1,4 @@
-"""Whole scripts under every protocol: what must hold whatever happens, and what distinguishes the protocols."""
+"""Whole scripts run under every protocol: some properties hold whatever happens, others distinguish the protocols."""
 
 from __future__ import annotations
 

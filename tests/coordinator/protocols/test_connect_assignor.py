@@ -77,7 +77,7 @@ def test_another_leader_assigns_at_once() -> None:
 
 
 def test_no_delay() -> None:
-    """Goal: without a delay lost tasks are dealt out at once."""
+    """Goal: without a delay lost tasks are assigned at once."""
     rounds = Rounds(max_delay_ms=0)
     rounds.round(0, "a", "b", "c")
     assert rounds.round(1_000, "a", "b") == 0

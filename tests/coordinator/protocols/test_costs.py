@@ -98,7 +98,7 @@ def test_static_restart(before: int) -> None:
 
 @pytest.mark.parametrize("before", SIZES)
 def test_cooperative(before: int) -> None:
-    """Goal: a join takes two rounds, and only what moves stands still; a leave takes one."""
+    """Goal: a join takes two rounds, and only the partitions that move stand still; a leave takes one."""
     joined = change("cooperative (4.2)", before, (0, "join", newcomer(before)))
     after = before + 1
     assert (joined.requests["JoinGroup"], joined.requests["SyncGroup"], joined.rounds) == (2 * after + 1, 2 * after, 2)
@@ -112,7 +112,8 @@ def test_cooperative(before: int) -> None:
 
 @pytest.mark.parametrize("before", SIZES)
 def test_connect(before: int) -> None:
-    """Goal: after a leave all join twice, the delay apart, and the lost tasks alone stand still meanwhile."""
+    """Goal: after a leave all workers join twice, with the delay between, and only the lost tasks stand still
+    meanwhile."""
     left = change("connect (4.2)", before, (0, "leave", member_names(before)[-1]))
     after = before - 1
     assert (left.requests["JoinGroup"], left.requests["SyncGroup"], left.rounds) == (2 * after, 2 * after, 2)
@@ -125,7 +126,7 @@ def test_connect(before: int) -> None:
 
 @pytest.mark.parametrize("before", SIZES)
 def test_consumer_protocol(before: int) -> None:
-    """Goal: only those get an answer who give up or take something, and nobody else stops."""
+    """Goal: only the members that give up or take partitions get a new assignment, and no other member stops."""
     joined = change("consumer (4.2)", before, (0, "join", newcomer(before)))
     ended = [each for each in joined.intervals if CHANGE_MS <= each.to_ms < CHANGE_MS + 30_000]
     begun = [each for each in joined.intervals if each.from_ms >= CHANGE_MS]

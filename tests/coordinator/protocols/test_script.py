@@ -1,4 +1,4 @@
-"""Scripts: what can be played, and the error for what can't."""
+"""A script is played, or refused with an error."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Cases worked by hand, step by step: three that are known of Kafka's protocols, and one for each other protocol."""
+"""Cases are worked by hand, step by step: three known ones of Kafka's protocols, and one for each other protocol."""
 
 from __future__ import annotations
 
@@ -116,9 +116,9 @@ def delays(group: Group, since_ms: int, who: str) -> list[int]:
 
 
 def test_c_a_worker_comes_back_within_the_delay() -> None:
-    """Goal: case C. 1. c2 is away past its session: round 1, nothing moves, all get the delay. 2. It comes back
-    with nothing: round 2, with what is left of the delay. 3. When that is over all join: c2 has its two again. The
-    others never stop."""
+    """Goal: case C. 1. c2 is away past its session: round 1, nothing moves, all get the delay. 2. It comes back with
+    nothing: round 2, with the rest of the delay. 3. When the delay is over all join: c2 has its two again. The others
+    never stop."""
     group, begun_ms = connect_case((0, "crash"), (60_000, "join"))
     before = owners(group)
     assert sorted(map(len, before.values())) == [2, 2, 2]
@@ -288,8 +288,8 @@ def test_consumer_protocol() -> None:
 
 
 def test_a_member_that_gives_nothing_up() -> None:
-    """Goal: a member that is asked to give something up and does not is put out when the rebalance timeout is over; who
-    waits gets it then, and both consume it until the first one wakes."""
+    """Goal: a member that does not give up what it is asked to give up is removed when the rebalance timeout is over;
+    the waiting member gets it then, and both consume it until the first one wakes."""
     events: list[dict[str, Any]] = [
         {"at_ms": 60_000, "do": "slow", "member": "m01", "for_ms": 320_000},
         {"at_ms": 61_000, "do": "join", "member": "m03"},

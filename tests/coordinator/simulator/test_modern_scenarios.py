@@ -1,4 +1,4 @@
-"""Goal: each scenario of KIP-848 shows what it says, to whoever reads the truth."""
+"""Goal: the truth of each scenario of KIP-848 has what the scenario's description says."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def test_what_it_shows(play: Callable[[str], Played], name: str) -> None:
 
 
 def test_who_waits_for_whom(play: Callable[[str], Played]) -> None:
-    """Goal: while a member works on its records, nobody has what it is to give up, and it keeps it."""
+    """Goal: a member keeps the partition that it has to give up while it works on its records, and nobody else has it
+    meanwhile."""
     played = play("consumer-slow-release")
     third = played.truth.epochs[-1]
     (newcomer,) = third.member_ids
@@ -94,8 +95,8 @@ def test_generations_behind_a_downgrade(play: Callable[[str], Played]) -> None:
 
 
 def test_a_regular_expression_is_said_once(play: Callable[[str], Played]) -> None:
-    """Goal: as Java's client, a member says its expression, and that it names nothing, as it joins; it learns the names
-    of its topics from the broker, and consumes the one that came later, too."""
+    """Goal: like Java's client, a member sends its expression, and no topic names, as it joins; it learns the names of
+    its topics from the broker, and consumes the topic that came later, too."""
     played = play("consumer-regex")
     asked = [each.request for each in played.outputs.exchanges]
     said = [

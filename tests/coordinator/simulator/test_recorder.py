@@ -1,4 +1,4 @@
-"""Goal: the truth of what scenarios rarely meet: lost generations, removals by hand, syncs that never come."""
+"""Goal: the truth is right in rare cases, too: lost generations, removals by hand, syncs that never come."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ def leaves_unsynced(application: Application) -> None:
 
 
 def test_a_generation_without_record_is_lost_with_its_coordinator(group: Script) -> None:
-    """Goal: after the failover the group is back in its last recorded generation, and the lost one's number is used
-    again; the member that only the lost one had is gone.
-    """
+    """Goal: after the failover the group is back in its last recorded generation, and the number of the lost generation
+    is used again; a member of only the lost generation is gone."""
     applications = group.deploy(3, [group.topic("orders", 4)])
     group.start(applications[:2])
     run_until(group, 1)
@@ -120,8 +119,7 @@ def test_a_twin_is_known_by_the_name_of_the_first(group: Script) -> None:
 
 def test_a_follow_up_that_somebody_else_began(group: Script) -> None:
     """Goal: a member that has to give something up comes back only with the round that a newcomer's join started: for
-    what changed it is a follow-up all the same.
-    """
+    the change before it, that round is a follow-up all the same."""
     leader, slow, third, fourth = group.deploy(4, [group.topic("orders", 4)], assignors=("cooperative-sticky",))
     group.start([leader, slow])
 

@@ -52,7 +52,8 @@ def captured(played: Played) -> list[Batch]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_capture_folds_to_the_durable_state(play: Play, name: str) -> None:
-    """Goal: the capture decodes whole, and who loads it knows the groups and offsets that the coordinators have."""
+    """Goal: the capture decodes without an error, and a coordinator that loads it knows the groups and offsets of the
+    simulated coordinators."""
     played = play(name)
     brokers = played.simulation.brokers
     rows = captured(played)
@@ -74,7 +75,7 @@ def test_capture_folds_to_the_durable_state(play: Play, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_truth_agrees_with_the_coordinator_and_the_consumers(play: Play, name: str) -> None:
-    """Goal: at the end the open rows are what the coordinator says of the group, and what its consumers own."""
+    """Goal: at the end the open rows agree with the coordinator's group, and with what its consumers own."""
     played = play(name)
     (group_id,) = played.simulation.group_ids
     brokers = played.simulation.brokers
@@ -133,7 +134,8 @@ def test_scale_out(play: Play) -> None:
 
 
 def test_scale_in(play: Play) -> None:
-    """Goal: five members, four, two; nobody is refused and no partition of those who stay moves away from them."""
+    """Goal: the group shrinks from five members to four and two; no member is refused, and no partition of a member
+    that stays moves away from it."""
     played = play("scale-in")
     assert [members for *_, members in played.generations()] == [0, 5, 4, 2]
     assert [trigger for _, trigger, _ in played.triggers()] == ["joined", "left", "left"]

@@ -70,8 +70,8 @@ def test_what_it_shows(play: Callable[[str], Played], name: str) -> None:
 
 
 def test_members_share_partitions(play: Callable[[str], Played]) -> None:
-    """Goal: five members have four partitions, every one of which somebody has; what the truth says is what each
-    consumer has in the end."""
+    """Goal: five members share four partitions, and each partition has a member; the truth agrees with the consumers'
+    holdings at the end."""
     played = play("share-scale")
     held = [row for row in played.truth.holdings if row.to_kafka_offset is None]
     places = [(row.topic, row.partition) for row in held]

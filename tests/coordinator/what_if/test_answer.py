@@ -1,4 +1,4 @@
-"""Goal: an answer stands beside the error of the replay, is an interval, and is refused where it rests on nothing."""
+"""Goal: an answer has the error of the replay beside it, is an interval, and is refused if it rests on nothing."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -12,7 +12,7 @@ STATIC = Setting(is_static=True)
 
 
 def restarts(count: int, actual: Setting | None = None, end: str = LEFT) -> Workload:
-    """Returns a group of two, one of which was started again so often, ten minutes apart."""
+    """Returns a group of two members; one of them was started again so often, ten minutes apart."""
     bounds = [None, *(600_000 * number for number in range(1, count + 1)), None]
     tenures = [
         Tenure(
@@ -33,7 +33,7 @@ def observed(rebalances: int) -> dict[str, Interval | None]:
 
 
 def test_reported() -> None:
-    """Goal: three restarts are six rebalances, as observed; static membership would have spared them all."""
+    """Goal: three restarts are six rebalances, as observed; static membership would have avoided them all."""
     (answer,) = answers(restarts(3), [STATIC], observed(6))
     assert answer.refusal is None
     assert answer.error == 0
@@ -49,7 +49,8 @@ def test_reported() -> None:
 
 
 def test_error_of_the_replay() -> None:
-    """Goal: a small error widens the answer; a large one refuses it with what differs."""
+    """Goal: a small error of the replay widens the answer; a large one refuses it, and names the figure that
+    differs."""
     (close,) = answers(restarts(3), [STATIC], observed(7))
     assert close.refusal is None
     assert close.figures["rebalances"].asked == Interval(0, 1)
@@ -67,7 +68,8 @@ def test_nothing_happened() -> None:
 
 
 def test_the_same_setting() -> None:
-    """Goal: a group that is asked about what it has already, such as KIP-848, gets no answer that nothing is spared."""
+    """Goal: a question about the group's own setting, such as KIP-848, is refused, instead of an answer that it saves
+    nothing."""
     modern = Setting(assigned_by=CONSUMER)
     (same, static) = answers(restarts(1, modern), [modern, replace(modern, is_static=True)], observed(2))
     assert (same.refusal, same.figures) == ("The group has this setting already: there is nothing to compare.", {})

@@ -6,8 +6,8 @@ from groupledger.coordinator.what_if.setting import Setting, SettingError, chang
 
 
 def test_changes() -> None:
-    """Goal: parts are combined, and what is not asked for stays; a change of the protocol takes its heartbeats along,
-    but leaves the session."""
+    """Goal: parts are combined, and the other parts stay; a change of the protocol takes its heartbeats along, but
+    leaves the session."""
     had = Setting(session_ms=10_000)
     assert changed(had, []) == had
     asked = ["static", "cooperative-sticky", "max.poll.interval.ms=60000"]

@@ -80,7 +80,7 @@ def test_two_at_once_are_two() -> None:
 
 
 def test_names_sort_like_member_ids() -> None:
-    """Goal: an assignor that goes by member ids meets the members in the order of their client ids, whoever came
+    """Goal: the assignor, which goes by member ids, meets the members in the order of their client ids, whichever came
     first."""
     found = [tenure(number, number * 100_000, None, client_id=client) for number, client in enumerate("zcxab", 1)]
     played = script(Workload(actual=Setting(), tenures=tuple(found), topics=TOPICS), 1, 45_000, loosely=False)
@@ -167,7 +167,8 @@ def test_pauses() -> None:
 
 
 def test_quiet_times_are_cut_short() -> None:
-    """Goal: a day without anything takes as long as what happened before needs to end; a slow member still counts."""
+    """Goal: a day without any event is replayed only for as long as the events before need to end; a slow member still
+    counts."""
     (_, (_, apart)) = of(tenure(1, 1_000, None), tenure(2, DAY_MS, None, client_id="other"))
     assert apart == 75_000
     both = of(tenure(1, None, 400_000, TOO_SLOW), tenure(2, 900_000, None), tenure(3, 950_000, None, client_id="other"))

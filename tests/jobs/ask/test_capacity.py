@@ -69,7 +69,7 @@ def reported(warehouse: Path, name: str, *asked: int) -> dict[str, Any]:
 
 
 def test_too_few_members(warehouse: Path) -> None:
-    """Goal: each member does 100 records a second and gets 160; four, of which each gets 80, would do."""
+    """Goal: each member does 100 records a second and gets 160; four members would do, since each would get 80."""
     found = reported(warehouse, EVIL, 4, 8)
     assert (found["members"], found["partitions"], found["produced_per_second"]) == (2, 4, 320.0)
     assert (found["pace_per_second"], found["members_needed"]) == (100.0, 4)
@@ -90,7 +90,7 @@ def test_without_a_backlog(warehouse: Path) -> None:
 
 
 def test_where_no_round_shows_anything(warehouse: Path) -> None:
-    """Goal: a group without rounds in the time has nothing but what is unknown."""
+    """Goal: every figure of a group without rounds in the time is unknown."""
     found = reported(warehouse, "silent")
     assert found["findings"] == [CapacityFinding.UNKNOWN]
     assert found["members_needed"] is found["pace_per_second"] is found["produced_per_second"] is None

@@ -176,7 +176,7 @@ def test_a_table_that_was_merged_into(tmp_path: Path) -> None:
 
 
 def test_rows_of_a_merge_by_a_number(tmp_path: Path) -> None:
-    """Goal: so are they by what is no text, with the texts of those rows."""
+    """Goal: rows are found by numbers in files that a merge has written, with the texts of those rows."""
     commits = Commits(str(tmp_path), ())
     commits.create(COVERAGE)
     rows = [
@@ -200,8 +200,8 @@ def test_one_snapshot(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
-    """Goal: without any table the path is doubted; a missing table names the command that writes it, and one that a
-    question can do without is empty."""
+    """Goal: a question about a warehouse without tables doubts the path; a missing table names the command that writes
+    it, and an optional table counts as empty."""
     with pytest.raises(InputError, match="has no tables: check the path"):
         ClusterRows(str(tmp_path / "nowhere"), CLUSTER).rows("groups")
     append(tmp_path, "coverage", {"kafka_partition": 1})
@@ -241,8 +241,8 @@ def test_small_files(tmp_path: Path, scheme: str) -> None:
 
 
 def test_commit_log(tmp_path: Path) -> None:
-    """Goal: commits and removals, without what could not be decoded; a number below 0 and a topic id of zeros are
-    none."""
+    """Goal: commits and removals are read, and values that could not be decoded are left out; a number below 0 and a
+    topic id of zeros are null."""
     commit = {"topic": "t", "partition": 0, "offset": -1, "leader_epoch": -1, "metadata": "m", "topic_id": ZERO_UUID}
     rows = [
         {"kafka_offset": 1, "record_type": "offset_commit", "is_tombstone": False, "offset_commit": commit},

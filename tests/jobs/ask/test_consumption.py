@@ -1,5 +1,5 @@
 """Goal: a team's report counts the minutes in which its groups stood still, from their beginning on, and nothing twice;
-what was not sampled is unknown."""
+minutes without a sample are unknown."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def lag(group: str, at: datetime, status: str, since: datetime | None = None, **
 
 
 def rounds(group: str) -> list[dict[str, Any]]:
-    """A round in each minute but for ten: 20 are ok, then the group stands still for 30, and the first five of these
-    are not called so yet; in five the lag is unknown, and a partition that nobody subscribes to stands all the time."""
+    """Returns a round in each minute except for ten: 20 are ok, then the group stands still for 30, and the first five
+    of these are not yet called so; in five the lag is unknown, and a partition that nobody subscribes to stands still
+    all the time."""
     stood = SINCE + 20 * MINUTE
     rows = []
     for minute in range(90):

@@ -69,8 +69,8 @@ def rows(warehouse: Path, *words: str) -> list[dict[str, Any]]:
 
 
 def test_the_deployments_of_a_day(day: Path) -> None:
-    """Goal: each rolling restart and each round of a change of protocol is listed once, and none of the day's crashes,
-    scalings and crash loops is."""
+    """Goal: each rolling restart and each round of a change of protocol is listed once, and no crash, scaling or crash
+    loop of the day is listed."""
     found = [row for row in rows(day, "deploys") if row["is_deploy"]]
     assert sorted(row["group_id"] for row in found) == sorted(
         ["supplier-feed", "image-resizer", "invoice-mailer", "search-indexer", "push-notifications"]

@@ -124,8 +124,8 @@ def answer(warehouse: Path, text: str, **parameters: str) -> list[dict[str, Any]
 
 @pytest.mark.parametrize("statement", WRITING + CONFIGURING + REACHING)
 def test_attacks(warehouse: Path, folder: Path, statement: str) -> None:
-    """Goal: nothing that writes, configures, or reads a file, the environment or a variable of Python gets through, and
-    what is said is one line."""
+    """Goal: no statement gets through that writes, configures, or reads a file, the environment or a variable of
+    Python, and the error is one line."""
     with pytest.raises(InputError) as error:
         answer(warehouse, statement.format(folder=folder))
     assert CANARY not in str(error.value)

@@ -1,5 +1,5 @@
-"""Goal: command, JSON and page say what a failover would do, from two ledgers and MirrorMaker's syncs, and what is
-unknown and why."""
+"""Goal: command, JSON and page report the effect of a failover, from two ledgers and MirrorMaker's syncs, and the
+unknown parts with their reasons."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def sampled(
 
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Path:
-    """Returns a group that catches up on one partition, stands still on another, and has just begun on a third."""
+    """Makes a group that catches up on one partition, stands still on another, and has just begun on a third."""
     write(tmp_path, "groups", {"group_id": "pay", "kafka_partition": 7, "group_type": "classic", "is_alive": True})
     write(tmp_path, "coverage", {"kafka_partition": 7, "to_time": AT})
     sampled(tmp_path, 0, consumed=120)
@@ -117,7 +117,7 @@ def test_sentences(warehouse: Path) -> None:
 
 
 def test_command_json_and_page(warehouse: Path) -> None:
-    """Goal: all of them say the same, and the command also when offsets expire."""
+    """Goal: command, JSON and page say the same, and the command also when offsets expire."""
     words = ["forecast", "pay", "--warehouse", str(warehouse)]
     for table in ("generations", "members", "coordinator_records"):
         write(warehouse, table)

@@ -31,8 +31,8 @@ def lag(minutes: int, topic: str, records: int | None, *flags: str) -> dict[str,
 
 
 def test_lag_and_static_members(tmp_path: Path) -> None:
-    """Goal: a topic's lag is a sum without what is not subscribed, and beside it stands what is unknown; a restart of a
-    static member is a change of one."""
+    """Goal: a topic's lag is a sum without partitions that are not subscribed, and the number of unknown partitions is
+    beside it; a restart of a static member is a change of one member."""
     stretch = {
         "completeness": "complete",
         "from_offset": 0,

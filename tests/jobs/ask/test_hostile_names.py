@@ -1,4 +1,4 @@
-"""Goal: names that clients choose go through every command as what they are, and harm neither terminal nor file.
+"""Goal: names that clients choose come out of every command unchanged, and harm neither terminal nor file.
 
 The group's has Kafka's greatest length. The report in a browser, `/metrics`, the logs' lines and the terminal table of
 a monitor have tests of their own.

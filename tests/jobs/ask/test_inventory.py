@@ -1,4 +1,5 @@
-"""Goal: the inventory has each present member once, by what its client called itself last, and who can't move."""
+"""Goal: the inventory has each present member once, by the last name of its client, and says which members can't move
+to KIP-848."""
 
 from __future__ import annotations
 

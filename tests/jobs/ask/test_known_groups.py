@@ -79,7 +79,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_known_group(warehouse: Path, tmp_path: Path, question: str, code: int, answered: str) -> None:
-    """Goal: each question says what is known of the group, and which command says more."""
+    """Goal: each question reports what the ledger knows about the group, and which command reports more."""
     words = [*question.split(), "--warehouse", str(warehouse)]
     if words[0] == "report":
         words += ["--out", str(tmp_path / "page.html")]

@@ -78,8 +78,8 @@ def test_commands(warehouse: Path, words: str, until: str) -> None:
     ],
 )
 def test_a_question_beyond(warehouse: Path, words: str, *, has_answer: bool) -> None:
-    """Goal: nothing is said to have happened, or not to have, in time that nobody has read; programs see it by the exit
-    code and by a line of its own."""
+    """Goal: no answer says that something happened, or did not happen, in time that nobody has read; programs see it by
+    the exit code and by a line of its own."""
     place = ("--warehouse", str(warehouse))
     found = CliRunner().invoke(main, [*words.split(), *place])
     assert found.exit_code == 4, found.output
@@ -94,13 +94,14 @@ def test_a_question_beyond(warehouse: Path, words: str, *, has_answer: bool) -> 
 
 
 def test_a_group_that_is_not_known(warehouse: Path) -> None:
-    """Goal: a name that is wrong is said to be so, whatever time was asked."""
+    """Goal: a wrong name is reported as wrong, whatever time was asked for."""
     found = CliRunner().invoke(main, ["why", "pey", "--since", "2h", "--warehouse", str(warehouse)])
     assert (found.exit_code, "did you mean pay?" in found.stderr) == (2, True)
 
 
 def test_a_window_without_times(warehouse: Path) -> None:
-    """Goal: it counts back from what is known, so that a ledger of the past has an answer."""
+    """Goal: a window without times counts back from the last known instant, so that a ledger of the past has an
+    answer."""
     found = CliRunner().invoke(main, ["why", "pay", "--json", "--warehouse", str(warehouse)])
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout.splitlines()[-1])["known_until"]["topic"].startswith(OF_GROUP)
@@ -108,7 +109,8 @@ def test_a_window_without_times(warehouse: Path) -> None:
 
 @pytest.mark.parametrize("words", ["incidents", "why pay"])
 def test_before_incidents_are_looked_for(tmp_path: Path, words: str) -> None:
-    """Goal: without a search nobody is said to have no incidents; with one that found none it is said until when."""
+    """Goal: before a search for incidents, no answer says that there are none; after a search that found none, the
+    answer says until when."""
     fill(tmp_path, "pay", "orders", "pod-b")
     shutil.rmtree(tmp_path / "incidents")
     asked = [*words.split(), "--warehouse", str(tmp_path)]
@@ -125,7 +127,8 @@ def test_before_incidents_are_looked_for(tmp_path: Path, words: str) -> None:
 
 
 def test_a_topic_that_is_not_known(warehouse: Path) -> None:
-    """Goal: the readers of a topic with a name like one that is known get that name; those of a known one not."""
+    """Goal: a question about the readers of an unknown topic gets a known topic with a similar name; a question about a
+    known topic does not."""
     found = CliRunner().invoke(main, ["readers", "order", "--warehouse", str(warehouse)])
     assert (found.exit_code, "did you mean orders?" in found.stderr) == (0, True)
     assert "mean" not in CliRunner().invoke(main, ["readers", "orders", "--warehouse", str(warehouse)]).stderr

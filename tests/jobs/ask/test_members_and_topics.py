@@ -80,8 +80,8 @@ def test_topics(tables: ClusterRows) -> None:
 
 
 def test_owners_of_all_groups(tables: ClusterRows) -> None:
-    """Goal: without a group the answer is that of each group that had the partition; of a partition that nobody has
-    seen it says so."""
+    """Goal: without a group the answer has the owner in each group that had the partition; for a partition that nobody
+    has seen, it says so."""
     at = last_answered(tables)
     (found,) = owner_in_all_groups(tables, TOPIC, 0, at)
     assert [found] == owner(tables, GROUP, TOPIC, 0, at)

@@ -1,5 +1,5 @@
 """Goal: objectives of lag are counted from the kept rounds as the rules say: planted outages burn, clean days don't,
-and what was not sampled is unknown."""
+and minutes without a sample are unknown."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def row(at: datetime, group: str, seconds: float | None, partition: int = 0, **f
 
 
 def rounds(group: str, begin: datetime, minutes: int, seconds: float | None) -> list[Row]:
-    """A round in each of so many minutes, in all of which the group was so late."""
+    """Returns a round in each of so many minutes; in all of them the group was so late."""
     return [row(begin + number * MINUTE, group, seconds) for number in range(minutes)]
 
 
@@ -66,7 +66,7 @@ def answer(tables: ClusterRows, until: datetime | None = None, **objective: Any)
 
 
 def test_a_clean_day(tmp_path: Path) -> None:
-    """Goal: nothing burns, at no hour of the day; what lies before the first round is unknown."""
+    """Goal: no objective burns, at any hour of the day; minutes before the first round are unknown."""
     tables = tables_of(tmp_path, rounds("payments", BEGIN, 1_440, 12.5))
     found = answer(tables, BEGIN + DAY)
     assert (found["minutes_on_time"], found["minutes_late"]) == (1_440, 0)

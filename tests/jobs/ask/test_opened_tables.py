@@ -22,7 +22,8 @@ def write(place: Path, *numbers: int) -> None:
 
 
 def test_it_stays_open_until_somebody_writes(tmp_path: Path) -> None:
-    """Goal: the same object as long as the version is the newest, and what it was stays what it was."""
+    """Goal: a table stays the same open object as long as its version is the newest, and an object that was opened
+    keeps its version."""
     write(tmp_path / "t", 1)
     first = open_table(str(tmp_path / "t"))
     assert open_table(str(tmp_path / "t")) is first

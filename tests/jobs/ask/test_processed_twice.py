@@ -1,4 +1,4 @@
-"""Goal: the query has what every source knows of records that were processed twice, and from where it knows it."""
+"""Goal: the query lists the records that were processed twice by every source, and names the source."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def write(warehouse: Path, table: str, *rows: dict[str, Any]) -> None:
 
 
 def test_every_source(tmp_path: Path) -> None:
-    """Goal: offsets that went back over a rebalance, and incidents with what they know at least and at most; those that
-    cost nothing, or that nobody can know, are left out."""
+    """Goal: the query lists offsets that went back over a rebalance, and incidents with their lower and upper bounds;
+    those that cost nothing, or whose cost nobody can know, are left out."""
     pause = {"topic": "orders", "partition": 0, "committed_offset_before": 40, "committed_offset_after": 30}
     went_on = {**pause, "partition": 1, "committed_offset_after": 40}
     write(tmp_path, "rebalances", {"to_generation": 4, "happened_at": AT, "partition_pauses": [pause, went_on]})

@@ -1,4 +1,4 @@
-"""Goal: every expectation holds for what the jobs write, and is broken by a row that breaks it."""
+"""Goal: every expectation holds for the jobs' tables, and fails for a row that breaks it."""
 
 from __future__ import annotations
 
@@ -161,7 +161,8 @@ def break_of(table: Table, expectation: dict[str, Any]) -> Row:
 
 
 def in_frame(table: str, rows: list[Row], parts: int = 1) -> list[pa.Table]:
-    """The parts of what the suite of a table is about, with its rules as columns, beside one good row of each other."""
+    """Returns the parts of the expectation's suite of a table, with its rules as columns, beside one good row of each
+    other part."""
     suite, found = suite_of(table, lambda _: True), []
     for part in range(parts):
         with locked_database() as database:
@@ -234,7 +235,8 @@ def test_every_file_is_about_a_table() -> None:
 def test_quality_of_a_warehouse(
     spark: SparkSession, filled_warehouse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Goal: all holds for what the jobs wrote; a planted fault is found, counted and written down; no name gets out."""
+    """Goal: all expectations hold for the tables of the jobs; a planted fault is found, counted and written down; no
+    name gets out."""
     copy = tmp_path / "warehouse"
     shutil.copytree(filled_warehouse, copy)
     settings = load_settings().quality  # the newest days of the simulated logs, which are long ago

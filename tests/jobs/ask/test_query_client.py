@@ -1,4 +1,4 @@
-"""Goal: a query that others have written ends in time, within its memory, and with whoever asked, whatever it does."""
+"""Goal: a query that others have written ends in time, within its memory, and when its asker goes, whatever it does."""
 
 from __future__ import annotations
 

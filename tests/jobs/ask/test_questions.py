@@ -116,7 +116,7 @@ def test_owner_of_what_was_never_seen(
 
 
 def test_offsets_as_reset_file(ask: Ask) -> None:
-    """Goal: the file that Kafka's reset tool reads; what is unknown stays out, and is counted."""
+    """Goal: `offsets` prints the file that Kafka's reset tool reads; unknown offsets are left out, and counted."""
     result = ask("offsets", "g1", "--at", at(68), "--format", "csv")
     assert result.stdout == "orders,0,4\norders,1,9\n"
     assert "1 partitions are left out" in result.stderr
@@ -163,7 +163,8 @@ def test_reset_file_refuses_what_the_tool_would_misread(group: str, topic: str) 
 
 
 def test_group(ask: Ask) -> None:
-    """Goal: the timeline lists incarnations, who left, what moved even from an earlier owner, and holes."""
+    """Goal: the timeline lists incarnations, members that left, partitions that moved even from an earlier owner, and
+    holes."""
     result = ask("group", "g1", "--json", "--limit", "3")
     assert "2 records before these are left out" in result.stderr
     entries = answers(result)
@@ -180,7 +181,7 @@ def test_group(ask: Ask) -> None:
 
 
 def test_group_as_text(ask: Ask) -> None:
-    """Goal: a hole is reported as one, and the text ends with the members of now and what they own."""
+    """Goal: a hole is reported as one, and the text ends with the present members and their partitions."""
     text = ask("group", "old").stdout
     assert "first seen" in text
     assert "what happened in between is not covered" in text

@@ -53,7 +53,8 @@ def member_ids(tables: ClusterRows) -> dict[str, list[str]]:
 
 
 def test_owner(tables: ClusterRows, member_ids: dict[str, list[str]]) -> None:
-    """Goal: before, meanwhile and after: owned, reserved for the member that is away, and owned by who came for it."""
+    """Goal: a partition is owned before, reserved for the member while that is away, and then owned by the member that
+    came for it."""
     (first, second) = member_ids["i1"]
     answer = [
         owner(tables, GROUP, GROUP, 1, when) for when in (instant_of(AWAY) - SECOND, instant_of(AWAY), instant_of(BACK))
@@ -68,7 +69,8 @@ def test_owner(tables: ClusterRows, member_ids: dict[str, list[str]]) -> None:
 
 
 def test_all_partitions(tables: ClusterRows, member_ids: dict[str, list[str]]) -> None:
-    """Goal: so say the list of partitions that pages and JSON have, the members' list, and what differs."""
+    """Goal: the list of partitions of pages and JSON, the members' list, and `diff` show the partition as reserved,
+    too."""
     (keeps,) = member_ids["i0"]
     (first, second) = member_ids["i1"]
     _, rows = owners_of(tables, GROUP, instant_of(AWAY))

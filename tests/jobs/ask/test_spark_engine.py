@@ -161,7 +161,7 @@ def test_attacks(spark: SparkSession, views: list[str], filled_warehouse: Path, 
     "statement", [each for each in WRITING if each.split()[0] in {"DROP", "SET", "VACUUM", "RESTORE"}]
 )
 def test_what_is_said(spark: SparkSession, views: list[str], filled_warehouse: Path, statement: str) -> None:
-    """Goal: DROP VIEW, SET, VACUUM and RESTORE are named as what is not answered, before they run."""
+    """Goal: DROP VIEW, SET, VACUUM and RESTORE are refused by name, before they run."""
     with pytest.raises(InputError, match=ONLY_QUERIES):
         ask(spark, views, statement.format(warehouse=filled_warehouse), {}, timeout_s=60)
 

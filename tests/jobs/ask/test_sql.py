@@ -101,7 +101,7 @@ def test_wrong_usage(arguments: list[str], sentence: str) -> None:
 
 
 def test_values_as_text() -> None:
-    """Goal: instants are ISO 8601 in UTC, bytes base64, and what is nested JSON, in ASCII."""
+    """Goal: instants are ISO 8601 in UTC, bytes base64, and nested values JSON, in ASCII."""
     at = datetime(2026, 1, 31, 14, 3, tzinfo=timezone.utc)
     assert text_of(at) == "2026-01-31T14:03:00.000Z"
     assert text_of([{"at": at, "on": date(2026, 1, 31)}]) == '[{"at":"2026-01-31T14:03:00.000Z","on":"2026-01-31"}]'
@@ -265,7 +265,8 @@ def test_forms(filled_warehouse: Path) -> None:
 
 
 def test_limits(filled_warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a table that is cut says so; on a terminal wide rows stand below each other; a query comes from a file."""
+    """Goal: a table that is cut says so; on a terminal the columns of wide rows are below each other; a query comes
+    from a file."""
     file = tmp_path / "query.sql"
     file.write_text("SELECT range FROM range(2000)")
     result = invoke("--file", str(file), "--warehouse", str(filled_warehouse))

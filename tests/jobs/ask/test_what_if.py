@@ -1,4 +1,5 @@
-"""Goal: the command reads a group's rows without Spark, says what a setting would have spared, and what it can't."""
+"""Goal: the command reads a group's rows without Spark, and reports the saving of a setting and the figures that it
+can't compute."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def rebalance(at: datetime, number: int, kind: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A group of two members, one of which is started again three times; and one with an assignor of its own."""
+    """Makes a group of two members, one of them started again three times, and a group with an assignor of its own."""
     path = tmp_path_factory.mktemp("warehouse")
     times = [AT - MINUTE, *(at for number in range(RESTARTS) for at in restart(number)), None]
     member = {"client_host": "/10.0.0.1", "session_timeout_ms": 45_000, "rebalance_timeout_ms": 300_000}
@@ -110,8 +111,8 @@ def test_request_log(warehouse: Path, tmp_path: Path) -> None:
 
 
 def test_answers(warehouse: Path) -> None:
-    """Goal: three restarts are six rebalances that static membership would have spared; of a shorter session nothing is
-    reported, nor of a group that can't be replayed; what is answered is summed up by setting."""
+    """Goal: three restarts are six rebalances that static membership would have avoided; a shorter session gets no
+    figure, nor does a group that can't be replayed; the figures are summed up by setting."""
     (odd, orders) = what_if(ClusterRows(str(warehouse), "c"), None, QUESTION)
     static, session = orders
     assert static["rebalances"] == {
@@ -164,7 +165,8 @@ def run(warehouse: Path, *arguments: str) -> str:
 
 
 def test_command(warehouse: Path) -> None:
-    """Goal: a person reads a table, what can't be computed, and a sentence for the cluster; a program JSON."""
+    """Goal: a person gets a table, the figures that can't be computed, and a sentence for the cluster; a program gets
+    JSON."""
     text = run(warehouse, "--all", "--setting", "static", "--setting", "static,consumer")
     assert "odd, static: can't be computed. The assignor is the application's own" in text
     assert "static: 6 of 6 rebalances avoided in 1 of 2 groups for which it can be computed; most in orders." in text
@@ -200,8 +202,8 @@ def test_kept(warehouse: Path, tmp_path: Path) -> None:
 
 
 def test_page(warehouse: Path) -> None:
-    """Goal: the page asks by a form whose answer has an address, leads with one number or says why there is none, and
-    refuses what it does not know."""
+    """Goal: the page asks by a form whose answer has an address, begins with one number or says why there is no number,
+    and refuses an unknown setting."""
     with served(warehouse) as client:
 
         def page(group: str, asked: str) -> str:

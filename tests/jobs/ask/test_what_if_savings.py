@@ -40,7 +40,7 @@ def test_one_number(of: dict[str, Any], text: str, remains: int) -> None:
 
 
 def test_for_a_program() -> None:
-    """Goal: the number stands beside its interval; a figure that is not computed stays so."""
+    """Goal: the number has its interval beside it; a figure that is not computed stays null."""
     answer = {"group_id": "g", "rebalances": capped(figure(2, 5)), "partitions_moved": None}
     (reported,) = with_numbers([answer])
     assert (reported["rebalances"]["spared"], reported["rebalances"]["spared_high"], reported["partitions_moved"]) == (
@@ -55,7 +55,8 @@ def answer(name: str, of: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_sum_of_groups() -> None:
-    """Goal: the sentence leads with one number for the groups of which it is clear, and is no claim beyond them."""
+    """Goal: the sentence begins with one number for the groups for which it is clear, and claims nothing about the
+    others."""
     (total,) = totals([answer("a", figure(2, 9)), answer("b", figure(5, 7)), answer("c", figure(-9, 9))])
     assert (total["groups_told"], total["rebalances_observed"], total["rebalances_spared_high"]) == (2, 6, 6)
     assert sentence(total) == (

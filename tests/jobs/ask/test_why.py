@@ -1,5 +1,4 @@
-"""Goal: the trouble of a group is listed in one order, and what is named as its root is that of the gravest
-evidence."""
+"""Goal: the trouble of a group is listed in one order, and its root is that of the gravest evidence."""
 
 from __future__ import annotations
 
@@ -65,8 +64,8 @@ def test_verdict(
 
 
 def test_episodes() -> None:
-    """Goal: each episode has one verdict, that of its gravest incident, with what the others add; the most harmful is
-    the first; one that goes on has no end."""
+    """Goal: each episode has one verdict, that of its gravest incident, with the additions of the others; the most
+    harmful episode is the first; an episode that goes on has no end."""
     mild = incident("info", "restart", 3, first_seen_at=AT - MINUTE, duplicates_max=7, is_open=True)
     grave = incident("warning", "restart", 1, "g", explanation="what happened", kind="other")
     first, second = verdict([incident("warning", "network"), mild, grave], [])["episodes"]
@@ -168,8 +167,8 @@ def test_what_happened(tmp_path: Path) -> None:
     ],
 )
 def test_a_subscribed_topic_that_is_not_there(tmp_path: Path, others: dict[int, list[str]], cause: str | None) -> None:
-    """Goal: members own nothing, and the brokers return no such topic by its name: that is the cause, and the name is
-    said. A topic that a round has, or a round without topics, leaves it open."""
+    """Goal: a group's members own nothing, and the brokers return no topic by the subscribed name: that is the cause,
+    and the name is given. If a round has the topic, or a round has no topics, the cause is left open."""
     end = AT + 3 * MINUTE
     write(tmp_path, "groups", {"kafka_partition": 7, "group_type": "classic"})
     write(

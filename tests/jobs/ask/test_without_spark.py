@@ -84,7 +84,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_question(warehouse: Path, question: str) -> None:
-    """Goal: no question needs Spark, NumPy or pandas, nor waits for what it does not use."""
+    """Goal: no question needs Spark, NumPy or pandas, nor waits for a library that it does not use."""
     named = {"{group}": GROUP, "{topic}": f"orders.{GROUP}"}
     done = without_spark(*[named.get(word, word) for word in question.split()], warehouse=warehouse)
     assert_answered(done)
@@ -148,7 +148,7 @@ def without_time_lag(rows: Iterable[LagRow]) -> list[LagRow]:
 @pytest.mark.parametrize(("cluster", "group"), [("east", GROUP), ("west", "group-reborn-0000")])
 def test_lag_computed_again(warehouse: Path, cluster: str, group: str) -> None:
     """Goal: the rows of `lag`, which Spark wrote in that release, come out again, from whichever round on: in the last
-    case most of what counts lies before the rounds that are folded. That release left the time lag null where it knew a
+    case most of the inputs lie before the rounds that are folded. That release left the time lag null where it knew a
     lower bound only."""
     tables = ClusterRows(str(warehouse), cluster)
     table = without_time_lag(lag_rows(tables.rows("lag")))

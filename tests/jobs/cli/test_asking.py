@@ -107,7 +107,7 @@ def test_completion(warehouse: Path, complete: Callable[..., list[str]], typed: 
 
 @pytest.mark.parametrize("place", [None, "nowhere"])
 def test_nothing_to_complete_from(tmp_path: Path, place: str | None) -> None:
-    """Goal: without a warehouse nothing is offered, and nothing is said."""
+    """Goal: without a warehouse the completion offers nothing, and prints nothing."""
     context = click.Context(click.Command("lag"))
     context.params = {"warehouse": place and str(tmp_path / place)}
     assert group_names(context, context.command, "") == []  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ def test_wrong_usage(arguments: list[str], sentence: str) -> None:
 
 
 def test_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: an option that is not given is looked for in the environment by its own name; what is given wins."""
+    """Goal: an option that is not given is looked for in the environment by its own name; a given one wins."""
     monkeypatch.setenv("GROUPLEDGER_WAREHOUSE", "w")
     monkeypatch.setenv("GROUPLEDGER_CAPTURE", "c")
     monkeypatch.setenv("GROUPLEDGER_CLUSTER", "../x")
@@ -84,7 +84,7 @@ BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHON
 
 
 def in_a_process(*arguments: str, answer: Path, file_bytes: int = resource.RLIM_INFINITY) -> tuple[int, str]:
-    """Runs a command whose answer goes into a file; returns its exit code and what it says."""
+    """Runs a command whose answer goes into a file; returns its exit code and its messages."""
     with answer.open("w") as file:
         done = subprocess.run(
             [*PROGRAM, *arguments],
@@ -160,8 +160,8 @@ def test_no_file_is_a_stream() -> None:
 
 @pytest.mark.parametrize("lines", [0, 1])
 def test_an_answer_that_nobody_reads(lines: int) -> None:
-    """Goal: behind `head` a command ends quietly, with the code that a shell has for it, and not with that of findings;
-    a broken pipe of something else is no such end."""
+    """Goal: a command in front of `head` ends quietly, with the code that a shell has for it, and not with that of
+    findings; a broken pipe of something else is no such end."""
     code = (
         "from groupledger.jobs.cli.main import main\n"
         "@main.command()\n"
@@ -185,8 +185,8 @@ def test_an_answer_that_nobody_reads(lines: int) -> None:
 
 
 def test_what_nobody_foresaw(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a fault of ours has an exit code of its own and no traceback, and shows nothing of what was worked on; with
-    --debug it shows everything."""
+    """Goal: a fault of ours has an exit code of its own and no traceback, and shows no names or values of the data;
+    with --debug it shows everything."""
 
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a secret")

@@ -1,4 +1,4 @@
-"""Goal: the doctor says what is wrong and what to do, and finds nothing wrong with a machine that is set up."""
+"""Goal: the doctor reports each fault with its remedy, and finds no fault on a machine that is set up."""
 
 from __future__ import annotations
 
@@ -55,13 +55,14 @@ def test_java(text: str, state: str, finding: str) -> None:
 
 @pytest.mark.parametrize(("there_mb", "state"), [(4_096, GOOD), (4_095, BAD)])
 def test_memory(there_mb: int, state: str) -> None:
-    """Goal: the heap and what lies beside it have to fit."""
+    """Goal: the heap and the memory beside it have to fit."""
     assert memory_check("3g", there_mb).state == state
     assert memory_check("3072m", there_mb).state == state
 
 
 def test_without_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Goal: an installation that asks and serves is fine as it is; what it can't do is said with the remedy."""
+    """Goal: an installation that only asks and serves is fine as it is; the commands that it can't run are reported
+    with the remedy."""
     monkeypatch.setattr(doctor, "distributions", list)
     checks = {check.about: check for check in diagnose(load_settings(), str(tmp_path), {})}
     assert {about: check.state for about, check in checks.items()} == {

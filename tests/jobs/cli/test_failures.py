@@ -41,7 +41,7 @@ class Place:
     warehouse: Path
 
     def run(self, command: str) -> tuple[int, str]:
-        """Runs a command; returns its exit code and what it says when it fails."""
+        """Runs a command; returns its exit code and its message if it fails."""
         words = [*command.split(), "--warehouse", str(self.warehouse)]
         if words[0] == "ingest":
             words += ["--capture", str(self.capture)]
@@ -227,7 +227,7 @@ def test_a_disk_that_fails_in_a_batch(place: Place, monkeypatch: pytest.MonkeyPa
 
 def test_a_disk_that_takes_no_more(base: Place, tmp_path: Path) -> None:
     """Goal: a command whose tasks can't write ends with one sentence, without a word of Spark's, and can be run again
-    when there is room; a limit of the process stands in for a disk that is full."""
+    when there is room; a limit of the process takes the place of a full disk."""
     plain = tmp_path / "plain"  # no compression, whose library Java would unpack into a file
     plain.mkdir()
     for path in base.capture.glob("*.parquet"):

@@ -54,7 +54,7 @@ def test_a_script_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_fault(entry: Any, reason: str) -> None:
-    """A fault that can't be done is reported with its number and what it lacks."""
+    """A fault that can't be done is refused with its number and the missing field."""
     with pytest.raises(InputError) as refused:
         faults_of([{"do": "lose", "request": "FETCH"}, entry], "faults.yaml")
     assert str(refused.value).startswith(f"faults.yaml: fault 2: {reason}")

@@ -77,7 +77,7 @@ def test_a_version_of_api_versions_that_is_not_served() -> None:
 
 
 def test_software_with_a_wrong_name() -> None:
-    """Software whose name is none gets INVALID_REQUEST and no APIs, as from Kafka."""
+    """Software with a name that breaks Kafka's rule gets INVALID_REQUEST and no APIs, as from Kafka."""
     data = frame(ApiVersionsRequest(version=3, client_software_name="a b", client_software_version="1"))
     answer = api_versions(frames.decode(data), WORLD)
     assert (answer.error_code, answer.api_keys) == (Error.INVALID_REQUEST, [])

@@ -160,8 +160,8 @@ def test_more_connections_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_requests_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has come of requests that are not whole is bounded over all connections: who holds most goes. A request that
-    stands still ends its connection, and so does having nothing to ask for long."""
+    """The bytes of incomplete requests are bounded over all connections: the connection that holds most is closed. A
+    request that stands still ends its connection, and so does a long time without a request."""
     monkeypatch.setattr(server, "BUFFERED_BYTES_MAX", 1 << 16)
     begun = struct.pack(">i", 1 << 20)
     with (

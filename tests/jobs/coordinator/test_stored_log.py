@@ -1,4 +1,4 @@
-"""With a rate of 0 producers write the topics: what they send is read as it was sent, and once."""
+"""With a rate of 0 producers write the topics: their records are read as they were sent, and once."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_times() -> None:
     ],
 )
 def test_what_is_not_taken(records: bytes, error: Error) -> None:
-    """Each kind of what is no batch has its error, and the log stays as it is."""
+    """Each kind of bytes that are no batch has its error, and the log stays as it is."""
     log = StoredLog(Room())
     assert log.append(records) is error
     assert log.batches == []

@@ -37,7 +37,8 @@ SETTINGS = {
 
 
 class Application:
-    """A consumer of librdkafka whose poll loop runs beside the test, and what it was given."""
+    """A consumer of librdkafka whose poll loop runs beside the test, with the records and partitions that it was
+    given."""
 
     def __init__(self, kafka: TestCoordinator, client_id: str) -> None:
         self.client_id = client_id
@@ -244,7 +245,8 @@ def test_a_fast_clock_ends_a_session() -> None:
 
 
 def test_it_needs_no_spark() -> None:
-    """A test suite that uses the coordinator need not install Spark, nor what only the writer needs."""
+    """A test suite that uses the coordinator need not install Spark, nor the other packages that only the writer
+    needs."""
     absent = ("pyspark", "delta", "py4j", "numpy", "pandas", "great_expectations", "prometheus_client")
     program = f"""
 import sys

@@ -1,4 +1,4 @@
-"""Goal: `groupledger demo` goes through every step, and what it finds is what happened."""
+"""Goal: `groupledger demo` goes through every step, and finds what happened."""
 
 from __future__ import annotations
 

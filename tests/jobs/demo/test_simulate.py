@@ -1,4 +1,4 @@
-"""Goal: a simulated cluster's files are what the other jobs and the tests of the ledger read."""
+"""Goal: the other jobs, and the tests of the ledger, can read a simulated cluster's files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCENARIO = SCENARIOS["transactional-commits"]
 
 
 def say(_: str) -> None:
-    """Progress, of which there may be some on a slow machine."""
+    """Takes the lines of progress; a slow machine may print some."""
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def test_refusals(tmp_path: Path) -> None:
     ],
 )
 def test_command(arguments: list[str], code: int, text: str) -> None:
-    """Goal: the list names every scenario; what is wrong is said in a sentence."""
+    """Goal: the list names every scenario; a wrong option is refused in a sentence."""
     result = CliRunner().invoke(main, ["simulate", *arguments])
     assert (result.exit_code, text in result.output) == (code, True)
     if code == 0:

@@ -1,10 +1,9 @@
 """Goal: after a pause in which groups, members and offsets were deleted, and their tombstones went, too, nothing lives
 on whose record is gone.
 
-The topic is read, then not for 25 hours, and then once more. Meanwhile Kafka's cleaner has removed what a later record
-of the same key replaced, and after a day (`delete.retention.ms`) the tombstones themselves: of what was deleted there
-is nothing to read.
-"""
+The topic is read, then not for 25 hours, and then once more. Meanwhile Kafka's cleaner has removed each record that a
+later one of the same key replaced, and after a day (`delete.retention.ms`) the tombstones themselves: nothing shows
+that a group, a member or an offset was deleted."""
 
 from __future__ import annotations
 
@@ -95,7 +94,7 @@ def commit(group_id: str, partition: int, offset: int, at_ms: int = WRITTEN_SINC
 
 
 def before() -> list[Row]:
-    """Returns the log before the pause, of which nothing was removed."""
+    """Returns the log before the pause; nothing was removed from it."""
     rows = [generation(group_id, 1, members) for group_id, members in MEMBERS.items()]
     return rows + [commit(each, partition, 10) for each, numbers in COMMITTED.items() for partition in numbers]
 
@@ -113,7 +112,7 @@ END = GAP_ENDS + len(behind())
 
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Reads the topic before the pause, after it, and once more; what lies above the gap is known to be whole."""
+    """Reads the topic before the pause, after it, and once more; the log above the gap is known to be whole."""
     folder = tmp_path_factory.mktemp("away")
     first, later, last, found = (folder / name for name in ("first", "later", "last", "warehouse"))
     write_capture(first, dict(enumerate_from(0, before())))
@@ -191,8 +190,8 @@ def test_owners(tables: ClusterRows) -> None:
 
 
 def test_offsets(spark: SparkSession, warehouse: Path, tables: ClusterRows) -> None:
-    """Goal: only offsets that were committed since are there, have a lag, and may expire; nothing is said to have
-    happened to the others."""
+    """Goal: only offsets that were committed since are there, have a lag, and may expire; no event is reported of the
+    others."""
     since = {("renewed", 1), ("left", 2), ("left", 3), ("trimmed", 4)}
     rows = {(row["group_id"], row["partition"]): row for row in offsets_at(tables, list(COMMITTED), NOW)}
     assert {each for each, row in rows.items() if row["committed_offset"] is not None} == since

@@ -54,7 +54,7 @@ def check(rows: list[Row], evidence: str) -> None:
 
 
 def test_a_pass_finds_the_faults(spark: SparkSession, warehouse: Path) -> None:
-    """Goal: from the topic alone, and then with the logs, each fault is one episode; who was killed is found as well,
+    """Goal: from the topic alone, and then with the logs, each fault is one episode; killed members are found as well,
     and departures at the time of a fault have no cause."""
     check(found(spark, warehouse), "inferred")
     _, entries, _ = group_timeline(ClusterRows(str(warehouse), CLUSTER), "rd-0", None, None, 50)

@@ -195,7 +195,7 @@ def add_last_round(folder: Path) -> None:
 
 
 def ask(*arguments: str) -> tuple[int, str]:
-    """Returns how a command ended, and what it printed. What it lets escape fails the test."""
+    """Returns how a command ended, and what it printed. An exception that escapes it fails the test."""
     result = CliRunner(env={"COLUMNS": "400"}).invoke(main, arguments)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -54,7 +54,7 @@ def ledger(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def timelines(chance: random.Random, seed: int) -> Iterator[Row]:
-    """Yields the generations of groups, each of which may have pauses, may have ended for good, and may never have had
+    """Yields the generations of groups. Each group may have pauses, may have ended for good, and may never have had
     any."""
     for number in range(GROUPS_OF_SEED):
         begin, name = chance.randrange(BATCH_TO), f"group-{seed}-{number}"

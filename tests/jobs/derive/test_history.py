@@ -246,8 +246,8 @@ def member_seconds(spark: SparkSession, warehouse: Path) -> list[tuple[Any, ...]
 
 
 def test_a_mixed_history(spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path) -> None:
-    """Goal: tables of which one is of another pass than the others, or whose states have gone ahead of them, are found
-    by `validate`, named with the remedy, and whole again after it."""
+    """Goal: tables from different passes, or states that have gone ahead of their tables, are found by `validate`,
+    named with the remedy, and whole again after it."""
     older = tmp_path / "older"
     append(spark, older, simulated.between(0, 30))
     run(spark, older)
@@ -339,6 +339,6 @@ def test_tables_that_are_gone(spark: SparkSession, whole: Path, tmp_path: Path) 
 
 
 def test_nothing_to_read(spark: SparkSession, tmp_path: Path) -> None:
-    """Goal: without coordinator_records the way to get them is named."""
+    """Goal: without coordinator_records the error names the way to get them."""
     with pytest.raises(InputError, match="run `groupledger ingest` first"):
         run(spark, tmp_path)

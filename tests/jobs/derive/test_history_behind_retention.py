@@ -43,7 +43,7 @@ DAYS_KEPT = 26
 
 @pytest.fixture(scope="module")
 def begun(spark: SparkSession, simulated: Simulated, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A history that was begun behind retention, and gone on with. Who writes takes a copy."""
+    """Makes a history that began after retention had removed records, and went on. A test that writes takes a copy."""
     warehouse = tmp_path_factory.mktemp("begun")
     append(spark, warehouse, simulated.between(0, FIRST_MINUTE), OLD)
     append(spark, warehouse, simulated.between(FIRST_MINUTE, CUT_MINUTE), NEW)
@@ -67,8 +67,8 @@ def with_coverage(spark: SparkSession, warehouse: Path, copy: Path) -> ClusterRo
 
 
 def test_no_start_and_no_hole_is_claimed(spark: SparkSession, simulated: Simulated, whole: Path, begun: Path) -> None:
-    """Goal: the start of a generation is known only if it is the one that the whole history knows, and no generation
-    that retention has removed is called a hole."""
+    """Goal: the start of a generation is known only if it equals the start in the whole history, and no generation that
+    retention has removed is called a hole."""
     with open_test_ledger(spark, begun) as ledger:
         floors = floors_of(ledger)
     older = {
@@ -90,8 +90,8 @@ def test_no_start_and_no_hole_is_claimed(spark: SparkSession, simulated: Simulat
 
 
 def test_no_owner_is_claimed(spark: SparkSession, whole: Path, begun: Path, tmp_path: Path) -> None:
-    """Goal: an answer about an owner that is definite is the one that the whole history gives; below what retention has
-    removed there is none."""
+    """Goal: a definite answer about an owner is the answer of the whole history; in the part that retention has removed
+    there is no answer."""
     begin, truth = with_coverage(spark, begun, tmp_path / "begun"), with_coverage(spark, whole, tmp_path / "whole")
     definite = 0
     for name in sorted(row["group_id"] for row in begin.rows("groups", columns=("group_id",))):
@@ -108,7 +108,8 @@ def test_no_owner_is_claimed(spark: SparkSession, whole: Path, begun: Path, tmp_
 
 
 def test_tables_that_are_lost_behind_retention(spark: SparkSession, begun: Path, tmp_path: Path) -> None:
-    """Goal: a history whose tables were removed is made anew as one that begins behind retention, and the same one."""
+    """Goal: a history whose tables were removed is made anew as one that begins after retention, and is the same
+    one."""
     warehouse = tmp_path / "copy"
     shutil.copytree(begun, warehouse)
     for lost in (GENERATIONS, GROUPS):

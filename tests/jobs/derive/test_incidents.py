@@ -91,7 +91,7 @@ def test_until_when_they_were_looked_for(found: dict[str, list[Row]], warehouse:
 
 
 def test_from_the_topic_alone(found: dict[str, list[Row]]) -> None:
-    """Goal: without logs everything is inferred, the planted expiries and the flapping member among it."""
+    """Goal: without logs every incident is inferred, the planted expiries and the flapping member among them."""
     assert {row["evidence"] for row in found["topic"]} == {"inferred"}
     kinds = {row["kind"] for row in found["topic"]}
     assert {"session_expired", "zombie_commit_suspected", "member_flapping"} <= kinds
@@ -99,7 +99,7 @@ def test_from_the_topic_alone(found: dict[str, list[Row]]) -> None:
 
 
 def test_with_the_logs(found: dict[str, list[Row]], simulated: Simulated) -> None:
-    """Goal: every refused request of the truth is in an incident, and what was guessed of it is replaced."""
+    """Goal: every refused request of the truth is in an incident, which replaces the guess about it."""
     errors = {"UNKNOWN_MEMBER_ID": "unknown_member", "FENCED_INSTANCE_ID": "fenced_instance"}
     errors |= {"ILLEGAL_GENERATION": "illegal_generation"}
     expected = Counter(

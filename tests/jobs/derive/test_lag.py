@@ -255,7 +255,7 @@ def numbers(row: LagRow) -> tuple[Any, ...]:
 
 def test_computed_again(spark: SparkSession, warehouse: Path) -> None:
     """Goal: without Spark a group's rows come out as Spark has computed them; by rules that look back for one round
-    only, so that all that is older is read back as what it left behind, they are the same from whichever round on."""
+    only, so that everything older is read from the tables, they are the same from whichever round on."""
     with open_test_ledger(spark, warehouse) as ledger:
         expected = table_rows(ledger)
     tables = ClusterRows(str(warehouse), CLUSTER)
@@ -277,7 +277,8 @@ def ask(warehouse: Path, *arguments: str) -> Any:
 
 
 def test_lag_command(warehouse: Path) -> None:
-    """Goal: the columns of Kafka's tool first; the round of then with --at; sums; what rules would have said."""
+    """Goal: the columns of Kafka's tool come first; --at gives the round of that time, --by sums, and --since the
+    changes of status."""
     text = ask(warehouse).stdout
     headings = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID"]
     positions = [text.find(heading) for heading in headings]

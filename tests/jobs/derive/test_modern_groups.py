@@ -100,8 +100,8 @@ def test_names_that_come_late(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_questions(spark: SparkSession, at_once: Path) -> None:
-    """Goal: `owner` names all members that shared a partition, a streams group's partitions belong to who has the
-    active task, `group` has the epochs of both, and `readers` counts a shared partition once."""
+    """Goal: `owner` names all members that shared a partition, a streams group's partitions belong to the member with
+    the active task, `group` has the epochs of both, and `readers` counts a shared partition once."""
     with open_test_ledger(spark, at_once) as ledger:
         ledger.create(COVERAGE)
         read = {"cluster": ledger.cluster, "kafka_partition": 0, "from_offset": 0, "to_offset": 10_000}

@@ -253,8 +253,8 @@ def test_thinned_log(spark: SparkSession, recorded: DataFrame, tmp_path: Path) -
 
 
 def test_lost_to_retention(spark: SparkSession, reported: Path, tmp_path: Path) -> None:
-    """Goal: a commit that the log's start has passed is reported once, in as many passes as it takes, and stays behind
-    a rebuild of the history."""
+    """Goal: a commit that the log's start has passed is reported once, in as many passes as it takes, and stays after a
+    rebuild of the history."""
     warehouse = tmp_path / "copy"
     copytree(reported, warehouse)
     columns = {name: [value] for name, value in LOST.items()}

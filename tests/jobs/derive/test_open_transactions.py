@@ -62,8 +62,8 @@ def reported(ledger: Ledger, stalled_ms: int) -> list[str]:
 
 
 def test_however_often(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: passes of which each goes on from what the one before has kept find the stalls that all samples show, with
-    the same proofs; and nothing is kept that no incident will ever need."""
+    """Goal: passes that each go on from the file of the one before find the stalls that all samples show, with the same
+    proofs; and the file keeps nothing that no incident will ever need."""
     monkeypatch.setattr(of_samples, "PROOFS_MAX", PROOFS)
     monkeypatch.setattr(open_transactions, "KEPT_EVERY_MS", 10 * MINUTE_MS)
     kept: list[int] = []

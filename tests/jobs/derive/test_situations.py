@@ -66,8 +66,8 @@ def test_an_assignment_too_large_to_be_stored(incidents: dict[str, dict[str, Row
 
 @pytest.mark.usefixtures("incidents")
 def test_the_owner_while_nothing_could_be_stored(warehouse: Path) -> None:
-    """Goal: an owner of before generations without a record is not said to be one without a doubt, and `why` begins
-    with what made them."""
+    """Goal: an owner from before generations without a record is not reported as certain, and `why` begins with the
+    cause of these generations."""
     tables = ClusterRows(str(warehouse), "beside-members")
     at = datetime(2026, 11, 27, 12, 7, tzinfo=timezone.utc)
     (answer,) = owner(tables, "toobig", "small", 0, at)

@@ -60,7 +60,8 @@ def rows() -> list[Row]:
 
 
 def poisoned(rows: list[Row]) -> tuple[list[Row], int]:
-    """Returns the rows, of which one in the poisoned group's log lacks a field that its type has, and its offset."""
+    """Returns the rows, with one in the poisoned group's log that lacks a field of its type, and the offset of that
+    row."""
     epochs = [
         row
         for row in rows
@@ -126,8 +127,8 @@ def test_one_poisoned_group(spark: SparkSession, tmp_path: Path, healthy: Path, 
 def test_another_release_tries_again(
     spark: SparkSession, tmp_path: Path, healthy: Path, rows: list[Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Goal: a group that a fault of ours set aside is folded from where its history stopped by the release that mends
-    it; then the tables are what the records say, and the trouble is over."""
+    """Goal: a group that a fault of ours set aside is folded from where its history stopped by the release that repairs
+    the fault; then the tables agree with the records, and the trouble is over."""
 
     def faulty(group_id: str, *arguments: Any, **settings: Any) -> Any:
         folded = fold(group_id, *arguments, **settings)
@@ -162,8 +163,9 @@ def test_another_release_tries_again(
 def test_nobody_can_be_judged(
     spark: SparkSession, tmp_path: Path, rows: list[Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Goal: a fault that hits every group is no trouble of one: that the step can judge nobody is said in this pass and
-    in the next, until a rebuild of the release that mends it; one group in trouble among others is not nobody."""
+    """Goal: a fault that hits every group is no trouble of one group: this pass and the next say that the step can
+    judge nobody, until a rebuild by the release that repairs the fault; if only one group among others is in trouble,
+    they don't."""
 
     def faulty(*_: Any, **__: Any) -> Any:
         raise OverflowError("too large to be held")
@@ -206,8 +208,8 @@ def test_nobody_can_be_judged(
     ],
 )
 def test_what_is_nobody(tmp_path: Path, known: str, troubled: str, met: str, is_nobody: bool) -> None:
-    """Goal: a step judges nobody if it fails on several groups, or on the only one, and met no other; it is said once,
-    and over when the troubles are."""
+    """Goal: a step judges nobody if it fails on several groups, or on the only one, and met no other; a line says so
+    once, and it is over when the troubles are."""
     said: list[str] = []
     nothing: Any = None  # no table is read by Spark
     with open_test_ledger(nothing, tmp_path) as opened:

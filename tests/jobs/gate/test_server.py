@@ -122,8 +122,8 @@ def test_a_long_head() -> None:
 
 @pytest.mark.parametrize("head", [b"", b"GET / HTTP/1.1\r\nX: "])
 def test_a_crowd_keeps_nobody_out(head: bytes) -> None:
-    """Goal: three times as many connections as there may be, and each newcomer is answered; who is being answered
-    stays."""
+    """Goal: each newcomer is answered beside three times as many connections as there may be; a connection that is
+    being answered stays."""
     with running(LIMITS) as port, ExitStack() as stack:
         waits = stack.enter_context(connected(port, ASK % b"wait"))
         assert b"200 OK" in answer(port)
@@ -155,7 +155,7 @@ def test_who_does_not_read() -> None:
 
 
 def test_too_much_is_unread() -> None:
-    """Goal: when all that is unread is too much, the oldest is given up; who reads gets all."""
+    """Goal: when too many bytes are unread, the oldest connection is given up; a client that reads gets all."""
     with running(ClientLimits(20, LONG, LONG, LARGE)) as port, ExitStack() as stack:
         unread = [stack.enter_context(connected(port, ASK % b"large", reads=4_096)) for _ in range(3)]
         while sum(map(is_reset, unread)) < 2:

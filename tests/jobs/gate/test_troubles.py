@@ -11,7 +11,7 @@ from groupledger.jobs.gate.troubles import KINDS_MAX, SERVER_LOGGERS, Troubles, 
 
 
 def test_one_line_for_a_kind() -> None:
-    """Goal: a kind is said once a minute, and no number of kinds takes memory."""
+    """Goal: a kind of trouble is printed once a minute, and no number of kinds takes memory."""
     found = Troubles()
     assert found.line("full", "It is full.", 0) == "It is full."
     assert [found.line("full", "It is full.", now) for now in range(1, 60)] == [None] * 59

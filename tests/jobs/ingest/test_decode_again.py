@@ -85,7 +85,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ingested(spark: SparkSession, capture: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two clusters' ledgers of the same log, as this release leaves them behind."""
+    """Makes two clusters' ledgers of the same log, as this release leaves them."""
     directory = tmp_path_factory.mktemp("ingested")
     for cluster in ("test", "other"):
         ingest(spark, directory, capture, cluster)

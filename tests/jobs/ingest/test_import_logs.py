@@ -51,7 +51,7 @@ TOPIC_ID = "XzX1Zm0kQ2m6o0m2zq8m1A"
 
 @dataclass(frozen=True)
 class Imported:
-    """`totals` are those of the import, of the same files once more, and of what came after that."""
+    """`totals` are those of the import, of the same files once more, and of later lines."""
 
     warehouse: Path
     lines: dict[str, int]
@@ -167,7 +167,8 @@ def test_requests_are_what_was_refused(spark: SparkSession, imported: Imported, 
 
 
 def test_every_rebalance_has_its_trigger(spark: SparkSession, imported: Imported, simulated: Simulated) -> None:
-    """Goal: from the tables, what the truth says, and the line that proves it; `group` and `rebalances` show it."""
+    """Goal: the tables have the true trigger of every rebalance, and the line that proves it; `group` and `rebalances`
+    show it."""
     events = rows(spark, imported, COORDINATOR_EVENTS)
     found = with_triggers(rows(spark, imported, REBALANCES), events).persist()
     columns = ("group_id", "incarnation", "to_generation", "trigger")

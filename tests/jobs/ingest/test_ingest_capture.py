@@ -48,8 +48,8 @@ def warehouse(tmp_path: Path) -> Path:
 
 
 def test_once(spark: SparkSession, capture: Path, warehouse: Path) -> None:
-    """Goal: every row arrives, those that can't be decoded too, and coverage reaches the capture's ends. Nobody said
-    what its gaps are; from the second record of a key on nothing was removed, and what was before is not known."""
+    """Goal: every row arrives, those that can't be decoded too, and coverage reaches the capture's ends. Nobody
+    explained its gaps; from the second record of a key on nothing was removed, and before it that is not known."""
     totals = ingest(spark, warehouse, capture)
     assert (totals.rows, totals.quarantined) == (3, 1)
     assert positions(warehouse) == sorted(FIRST)
@@ -143,7 +143,7 @@ def test_rows_of_another_topic(spark: SparkSession, tmp_path: Path, warehouse: P
 
 
 def test_no_capture_at_all(spark: SparkSession, tmp_path: Path, warehouse: Path) -> None:
-    """Goal: an empty or missing directory, and Parquet files of another shape, are named for what they are."""
+    """Goal: an empty or missing directory, and Parquet files of another shape, are each named in the error."""
     refused(spark, warehouse, tmp_path / "missing", "holds no Parquet files")
     spark.range(1).write.parquet(str(tmp_path / "shape"))
     refused(spark, warehouse, tmp_path / "shape", "are no capture: key, value, topic")
@@ -187,8 +187,8 @@ def test_the_checkpoint_is_gone(spark: SparkSession, capture: Path, warehouse: P
 
 
 def test_the_table_is_gone(spark: SparkSession, capture: Path, warehouse: Path) -> None:
-    """Goal: with a checkpoint but no table, what was read would be missing for good: refused; --recover reads all that
-    there is again, and `coverage` shows that. The same holds if the checkpoint was deleted, too."""
+    """Goal: with a checkpoint but no table, the records that were read would be missing for good: refused; --recover
+    reads all that there is again, and `coverage` shows that. The same holds if the checkpoint was deleted, too."""
     ingest(spark, warehouse, capture)
     known = coverage(warehouse)
     for sentence, others in (("is older than its checkpoint", ()), ("has no rows, and `coverage`", (CHECKPOINT,))):

@@ -1,4 +1,5 @@
-"""Goal: a log file is known by what it holds: renamed, compressed, grown or copied, each of its lines is new once."""
+"""Goal: a log file is recognized by its content: renamed, compressed, grown or copied, each of its lines is new
+once."""
 
 from __future__ import annotations
 
@@ -140,8 +141,8 @@ def second_pass(*minutes: int) -> list[str]:
 
 
 def test_an_hour_that_comes_twice_in_pieces(tmp_path: Path) -> None:
-    """Goal: each look knows the pass of what is new, from where the last one ended, and anew, as behind a restart; so
-    does one at the file that goes on where this one ends."""
+    """Goal: each look knows in which pass of a repeated hour the new lines are, from where the last look ended, and
+    anew, as after a restart; so does a look at the file that continues this one."""
     vienna = replace(LIMITS, time_zone="Europe/Vienna")
     path = log(tmp_path / "server.log", *second_pass(10, 50, 5))
     first = scan(path, SERVER_LOG, {}, vienna)
@@ -189,8 +190,8 @@ def test_a_line_that_a_container_has_cut(tmp_path: Path, monkeypatch: pytest.Mon
     "compress", [gzip.compress, bz2.compress, lambda data: pa.Codec("zstd").compress(data, asbytes=True)]
 )
 def test_every_compression(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
-    """Goal: a file is the same one whatever it is compressed with, read from its middle, too; cut short it is refused
-    with the place, and what unpacks to too much is read in part."""
+    """Goal: a file is recognized whatever it is compressed with, and also if it is read from its middle; a file that
+    was cut short is refused with the place, and one that unpacks to too much is read in part."""
     before = scanned(log(tmp_path / "server.log", *map(entry, range(50))))
     packed = tmp_path / "server.log.1"
     packed.write_bytes(compress("".join(map(entry, range(60))).encode()))
@@ -319,7 +320,8 @@ def test_a_link_that_leaves_the_directory(tmp_path: Path) -> None:
 
 
 def test_a_link_that_was_put_there_since(tmp_path: Path) -> None:
-    """Attack: a file is replaced by a link between the listing and the reading; nothing behind it is read."""
+    """Attack: a file is replaced by a link between the listing and the reading; the file that the link leads to is not
+    read."""
     secret, path = log(tmp_path / "secret", entry(1)), log(tmp_path / "server.log", entry(2))
     (listed,) = list_log_files([path], "server*", print)
     path.unlink()
@@ -411,7 +413,8 @@ def bomb(path: Path, *texts: str) -> Path:
 
 
 def test_a_gzip_that_unpacks_to_too_much(tmp_path: Path) -> None:
-    """Attack: some kilobytes unpack to a disk full: what is within the limit is imported, and the rest is reported."""
+    """Attack: some kilobytes unpack to more than the disk holds: the part within the limit is imported, and the rest is
+    reported."""
     whole = scanned(bomb(tmp_path / "whole.gz", *map(entry, range(1_000))))
     assert (whole.line_count, whole.is_whole) == (1_000, True)
     found = scanned(bomb(tmp_path / "server.log.gz", *map(entry, range(5_000))))

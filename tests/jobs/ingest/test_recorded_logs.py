@@ -29,7 +29,7 @@ LOGGER = " (org.apache.kafka.coordinator.group.GroupMetadataManager)\n"
 
 
 def test_logs_as_they_come(spark: SparkSession, tmp_path: Path) -> None:
-    """Goal: each line is a row at its instant; what is refused is reported with its line and why, when all is
+    """Goal: each line is a row at its instant; a refused line is reported with its number and the reason, when all is
     imported."""
     logs = tmp_path / "logs"
     shutil.copytree(LOGS, logs)

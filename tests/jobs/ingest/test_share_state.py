@@ -1,5 +1,5 @@
-"""Goal: each record of `__share_group_state` is in the table once, whatever ends a pass; a prune is a hole; what may be
-another topic is refused.
+"""Goal: each record of `__share_group_state` is in the table once, whatever ends a pass; a prune is a hole; a topic
+that may be another one is refused.
 
 No broker and no Spark: the log is the one that a broker wrote for `test_share_state.py` of the rules.
 """

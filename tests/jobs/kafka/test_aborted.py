@@ -93,7 +93,7 @@ def test_a_topic_that_may_not_be_read() -> None:
 
 
 def test_where_groups_stand() -> None:
-    """Goal: the group that stands closest to the end decides; who has moved since the round before is left out."""
+    """Goal: the group closest to the end decides; a group that has moved since the round before is left out."""
     ends = {"last_stable_offset": 1_000, "log_start_offset": 10, "sampled_at_ms": 60_000}
     stands = {"no_progress_since_ms": 30_000, **ends}
     rows = [

@@ -1,4 +1,4 @@
-"""Goal: each way to log in reaches both clients with what it needs, or is refused with what to do instead."""
+"""Goal: both clients get the settings of each way to log in, or it is refused with the remedy."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_token_for_kafka_python(by_token: tuple[TokenServer, KafkaSettings]) -
 
 
 def test_a_token_server_that_is_away(by_token: tuple[TokenServer, KafkaSettings]) -> None:
-    """Goal: it is said before any broker is asked."""
+    """Goal: a token server that is away is reported before any broker is asked."""
     _, settings = by_token
     with serving() as gone:
         url = gone.url
@@ -170,7 +170,8 @@ def test_iam_of_msk(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize(("magic", "kind"), [(b"\xfe\xed\xfe\xed\0\0", "JKS"), (b"\x30\x82\x0a", "PKCS12")])
 def test_javas_key_stores(tmp_path: Path, magic: bytes, kind: str) -> None:
-    """Goal: by their bytes, whatever they are called, they are refused with the commands that make PEM of them."""
+    """Goal: Java's key stores are recognized by their bytes, whatever they are called, and refused with the commands
+    that make PEM of them."""
     (tmp_path / "store.pem").write_bytes(magic)
     settings = load_settings().kafka.model_copy(update={"ssl_ca_file": tmp_path / "store.pem"})
     for security in (kafka_python_security, spark_security):

@@ -54,7 +54,8 @@ def marker(offset: int) -> bytes:
     ],
 )
 def test_markers_before_an_end(batches: list[bytes], end: int, expected: int | None) -> None:
-    """Goal: the markers right before the end are counted, and nothing is said where the batches don't reach it."""
+    """Goal: the markers right before the end are counted, and their number is unknown if the batches don't reach the
+    end."""
     assert markers_before(b"".join(batches), end) == expected
 
 
@@ -107,8 +108,8 @@ def resting(*places: tuple[int, int, int]) -> dict[TopicPartition, Resting]:
 
 
 def test_each_end_is_asked_about_once() -> None:
-    """Goal: one request for all partitions where a group rests, none while nothing moves, and one more for what has; a
-    batch that is too large holds records, and hides no marker after it."""
+    """Goal: all partitions where a group rests are asked about in one request; a further one asks only about ends that
+    have moved; a batch that is too large holds records, and hides no marker after it."""
     big = batch(3, size=3 * FETCH_BYTES)
     leader = Leader({0: [batch(3), marker(4)], 1: [batch(4)], 2: [big, marker(4)], 3: [batch(4, size=3 * FETCH_BYTES)]})
     markers, where = Markers(), resting((0, 4, 5), (1, 4, 5), (2, 3, 5), (3, 4, 5), (9, 4, 5))
@@ -141,8 +142,8 @@ def test_a_leader_that_does_not_say() -> None:
 
 
 def test_where_groups_rest() -> None:
-    """Goal: the group furthest from the end decides from where is read; who is far away, or at the end, is not at rest
-    before markers, nor is one that retention has passed."""
+    """Goal: the group furthest from the end decides from where to read; a group that is far away, at the end, or passed
+    by retention is not at rest before markers."""
     ends = {"last_stable_offset": 100, "log_start_offset": 10}
     rows = [
         *(row(0, 1, committed_offset=each, **ends) for each in (99, 97, 100)),

@@ -1,4 +1,4 @@
-"""Goal: a cluster whose brokers have all come back at other addresses is found behind the servers that were given."""
+"""Goal: a cluster whose brokers have all come back at other addresses is found by the servers that were given."""
 
 from __future__ import annotations
 

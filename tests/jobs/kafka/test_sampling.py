@@ -1,4 +1,5 @@
-"""Sampling rounds against brokers that are not there: who is asked what, and what a failure costs."""
+"""Sampling rounds run without real brokers: the tests look at which broker gets which request, and at the cost of a
+failure."""
 
 from __future__ import annotations
 

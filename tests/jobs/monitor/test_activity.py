@@ -51,8 +51,8 @@ def samples_of(activity: GroupActivity, info: GroupInfo) -> dict[tuple[str, ...]
 
 
 def test_an_event_counts_once() -> None:
-    """Goal: rows that come again, and that learn of a pause later, count once each; what was before the monitor does
-    not count, and neither does a birth."""
+    """Goal: rows that come again, and that get a pause later, count once each; events of before the monitor do not
+    count, and neither does a birth."""
     rows = [rebalance(1, 1), rebalance(2, 5), rebalance(3, 9, inferred_trigger=None), rebalance(4, -1)]
     members = [tenure("a", -5, 9, "session_expired"), tenure("b", 5)]
     first = Activity(BEGAN_MS).after(events_of(rows, members, []))
@@ -96,7 +96,8 @@ def test_pauses_of_partitions_and_epochs() -> None:
 
 
 def test_what_is_served() -> None:
-    """Goal: by a real parser, histograms are cumulative, causes that alarm are there with 0, and no other group is."""
+    """Goal: read by a real parser, histograms are cumulative, causes that alarm are there with 0, and no other group
+    is."""
     rows = [rebalance(2, 5, sync_wait_ms=500), rebalance(3, 6, sync_wait_ms=2_000_000)]
     members = [tenure("a", 1, 6, "rebalance_timeout"), {**tenure("b", 1), "group_id": "other"}]
     activity = Activity(BEGAN_MS).after(events_of(rows, members, []))
@@ -127,8 +128,8 @@ def test_what_is_served() -> None:
 
 
 def test_elections() -> None:
-    """Goal: each new leader epoch is a move, also of those that no round saw; one that goes back, or that nobody
-    reports, is none."""
+    """Goal: each new leader epoch counts as a move, also one that no round saw; an epoch that goes back, or that nobody
+    reports, does not."""
     elections = Elections()
     for epoch in (4, 4, None, 7, 6, 7):
         elections.look([(0, epoch), (1, 2)])

@@ -1,4 +1,4 @@
-"""Goal: several clusters in one process: what goes wrong with one is reported and stays its own."""
+"""Goal: with several clusters in one process, the trouble of one is reported and does not touch the others."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Rounds:
 
 
 class Stage:
-    """Stands for what Spark, brokers and tables do: each cluster publishes a sample, and does what the test says."""
+    """Takes the place of Spark, brokers and tables: each cluster publishes a sample, and acts as the test says."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.acts: dict[str, Callable[[], None]] = {}
@@ -206,8 +206,9 @@ def test_one_maintains_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_clock_that_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: while the host's clock is a year ahead of where it was, nothing is removed for its age, and that is said;
-    an hour, which hosts are set by, keeps nobody from it, and neither does a clock that is right again."""
+    """Goal: while the host's clock is a year ahead of where it was, nothing is removed for its age, and the monitor
+    says so; a step of an hour, by which hosts are set, keeps nobody from removing, and neither does a clock that is
+    right again."""
     ran: list[datetime] = []
     said: list[str] = []
     ledger: Any = SimpleNamespace(spark=None, warehouse="w", settings=load_settings(), give_way=None)

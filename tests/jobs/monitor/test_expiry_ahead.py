@@ -57,7 +57,7 @@ def days_left(
 
 def test_when_offsets_expire(tmp_path: Path) -> None:
     """Goal: a classic group counts from when it became empty; a simple consumer, and a group of KIP-848, from its
-    oldest commit; a commit may say when itself; what is due has nothing left."""
+    oldest commit; a commit may have an expiry of its own; an offset that is due has no time left."""
     group(tmp_path, "empty", [{"committed_at_ms": ago(4)}], empty_days=3)
     group(
         tmp_path,

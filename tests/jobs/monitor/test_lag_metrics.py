@@ -329,7 +329,7 @@ def test_rebalance_in_progress_is_not_stopped() -> None:
 
 
 def with_metrics(series: Series, metrics: Callable[[float], Iterable[Metric]]) -> Series:
-    """Returns the rounds with what else is served; `metrics` gives it after so many seconds."""
+    """Returns the rounds with further metrics; `metrics` gives these after so many seconds."""
     begin_s = series[0][0]
     return [(now_s, {**samples, **parsed(metrics(now_s - begin_s))}) for now_s, samples in series]
 
@@ -426,8 +426,8 @@ def test_one_of_two_monitors_that_is_gone_fires() -> None:
 
 @pytest.mark.parametrize(("for_each", "alerts"), [(2, set()), (4, {"ConsumerGroupRebalanceStorm"})])
 def test_a_restart_of_twelve_members(for_each: int, alerts: set[str]) -> None:
-    """Goal: a rolling restart of twelve members, each of which leaves and joins again, is no storm, by the rule of the
-    tables and so by the alert; a group in which each does it twice in the same ten minutes does not come to rest."""
+    """Goal: a rolling restart of twelve members, who each leave and join again, is no storm, by the rule of the tables
+    and so by the alert; a group whose members each do so twice in the same ten minutes does not come to rest."""
     count = 12 * for_each
     rows = [made.rebalance(2 + number, number * 590 // count, member_count=12) for number in range(count)]
     found = incidents(made.facts(rebalances=rows, as_of_ms=made.T + 600_000), made.RULES)

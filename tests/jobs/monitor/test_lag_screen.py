@@ -45,7 +45,8 @@ def shown(*groups: Rollup, lines: int = 10) -> str:
 
 
 def test_worst_first() -> None:
-    """Goal: by status, then by lag; topics are not among them; what does not fit is counted."""
+    """Goal: groups are ordered by status, then by lag; topics are not among them; groups for which there is no room are
+    counted."""
     groups = (group("a", "ok", 9), group("b", "stopped", 1), group("c", "ok", 10), group("b", "stopped", 1, "topic"))
     text = shown(*groups, lines=2)
     assert text.index(" b ") < text.index(" c ")
@@ -55,7 +56,7 @@ def test_worst_first() -> None:
 
 
 def test_what_is_not_in_the_sum() -> None:
-    """Goal: partitions whose lag is not known stand beside the sum."""
+    """Goal: the number of partitions without a known lag is beside the sum."""
     heads, first, second = (
         [cell.strip() for cell in line.replace("┃", "│").split("│")]
         for line in shown(group("a", "ok", 9), group("b", "ok", 5, without=1_234)).splitlines()
@@ -82,7 +83,7 @@ def test_only_on_a_terminal() -> None:
 
 
 def test_clusters_share_the_lines() -> None:
-    """Goal: the tables of two clusters stand below each other, and fit together."""
+    """Goal: the tables of two clusters are below each other, and fit together."""
     text = io.StringIO()
     with LagScreen(Console(file=text, force_terminal=True, width=200, height=20)) as screen:
         for cluster in ("east", "west"):
@@ -93,7 +94,7 @@ def test_clusters_share_the_lines() -> None:
 
 
 def test_duration() -> None:
-    """Goal: one unit, the largest of which there are two."""
+    """Goal: a duration has one unit, the largest that fits at least twice."""
     assert [duration(seconds) for seconds in (None, 0.4, 119, 120, 7_199, 7_200, 200_000)] == [
         *(None, "0s", "119s", "2m", "120m", "2h", "2d")
     ]

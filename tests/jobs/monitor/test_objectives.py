@@ -1,4 +1,4 @@
-"""Goal: a monitor follows objectives round by round, restarts with what the tables hold, and reads nothing again."""
+"""Goal: a monitor follows objectives round by round, restarts from the tables, and reads nothing again."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def table_row(each: LagRow) -> dict[str, Any]:
 
 
 def test_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a monitor that starts again stands where the tables do, and where one that never stopped does; after that
-    it reads no table."""
+    """Goal: a monitor that starts again has the tables' figures, which are those of a monitor that never stopped; after
+    that it reads no table."""
     rows = [row(minute, "pay", 90.0 if minute % 50 < 3 else 1.0) for minute in range(300) if minute % 70]
     rows.append(row(300, "pay", None))
     write(tmp_path, "lag", *map(table_row, rows))
@@ -121,7 +121,8 @@ class Served:
 
 
 def test_metrics() -> None:
-    """Goal: ratios, burn rates and what burns, for each group; nothing where nothing is known."""
+    """Goal: ratios, burn rates and burning objectives are published for each group; nothing is published if nothing is
+    known."""
     live = LiveObjectives(SETTINGS)
     followed(live, range(100), 90.0)
     followed(live, range(100, 101), 1.0)

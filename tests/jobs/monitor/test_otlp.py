@@ -62,7 +62,7 @@ def test_many_points() -> None:
 
 
 def test_pushing() -> None:
-    """Goal: all clusters' last rounds arrive with the key; a refusal is said once, and the next push goes on."""
+    """Goal: all clusters' last rounds arrive with the key; a refusal is reported once, and the next push goes on."""
     exposition, said = Exposition(), list[str]()
     exposition.publish("east", METRICS[:1])
     exposition.publish("west", METRICS[1:2])

@@ -1,5 +1,4 @@
-"""Goal: while the ingest is behind, rounds wait for their commits, and what is published of a round is published whole
-or not."""
+"""Goal: while the ingest is behind, rounds wait for their commits, and a round is published whole or not at all."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ def test_a_round_is_reported_as_soon_as_its_commits_are_read() -> None:
 
 
 def test_batches_that_take_longer_than_the_interval() -> None:
-    """Goal: each round sees an end that the batch under way does not reach; what was passed is published all the same,
-    the newest of several, and it goes on with every batch."""
+    """Goal: no round's end is reached by the batch under way; the newest of the rounds that were passed is published
+    all the same, and that goes on with every batch."""
     pending = PendingRounds(2 * AGE_MAX_MS)
     reported = []
     for number in range(20):

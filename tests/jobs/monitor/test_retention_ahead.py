@@ -42,7 +42,7 @@ def seen(ahead: RetentionAhead, rounds: int, *, consumed: int, deleted: int, **l
 
 
 def test_retention_comes_nearer() -> None:
-    """Goal: the time is what is left of the commit by the pace of both."""
+    """Goal: the time is the distance from the log's start to the commit, by the pace of both."""
     left = 10_000 + 19 * 60 - 18 * 120
     assert seen(RetentionAhead(), 20, consumed=60, deleted=120) == {"g": pytest.approx(left)}
     at_rest = seen(RetentionAhead(), 20, consumed=60, deleted=120, status="stopped")

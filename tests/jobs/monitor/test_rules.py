@@ -1,4 +1,4 @@
-"""The monitor's own decisions, without brokers, tables or clocks; and what it shows over HTTP."""
+"""The monitor decides without brokers, tables or clocks here, and shows its state over HTTP."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_clock_that_is_read_once() -> None:
 
 def test_an_open_transaction_is_timed() -> None:
     """Goal: a reader that is held up is seen from its first round on, and let go when the transaction ends; a log that
-    stands still as a whole is none."""
+    stands still as a whole holds up no reader."""
     stalls = Stalls()
     for at_ms, ends in [
         (1_000, [(0, 50, 50), (1, 7, 7)]),
@@ -143,7 +143,7 @@ def test_how_far_the_commits_are_behind() -> None:
 
 
 def test_work_is_shed() -> None:
-    """Goal: beside an ingest in time work is done when it is due; beside one that is behind once in a while, so that it
+    """Goal: if the ingest is in time, work is done when it is due; if the ingest is behind, once in a while, so that it
     is done at all."""
     shedding = Shedding(300)
     assert shedding.may_work(0, is_behind=False)
@@ -208,7 +208,8 @@ def test_what_is_served() -> None:
 
 
 def test_how_it_is_served() -> None:
-    """Goal: OpenMetrics and gzip for who asks for them, the head alone for HEAD, and a round once it is published."""
+    """Goal: a client that asks for OpenMetrics or gzip gets it, HEAD gets the head alone, and a round is served once it
+    is published."""
     exposition = Exposition()
     with serve("127.0.0.1", 0, exposition.answer, {}) as port:
         for value in (1.0, 2.0):
@@ -255,7 +256,7 @@ def test_health_waits_for_no_scrape() -> None:
 
 
 def test_several_clusters() -> None:
-    """Goal: the samples of one family stand together in both formats, whatever names clients have chosen."""
+    """Goal: the samples of one family are together in both formats, whatever names clients have chosen."""
     exposition, evil = Exposition(), "x\n# HELP lag y\n# EOF\n"
     labels = ("cluster_name", "group")
     more = [family(Counter, "rounds", "Of\nall.", labels[:1], [(("b",), 7.0)]), family(Gauge, "none", "", (), [])]
@@ -272,7 +273,7 @@ def test_several_clusters() -> None:
 
 
 def test_work_in_the_pauses() -> None:
-    """Goal: it is due at its interval, and takes a quarter of the time at most, however long it takes."""
+    """Goal: work is due at its interval, and takes a quarter of the time at most, however long it takes."""
     pace = WorkPace(60)
     assert pace.is_due(0)
     pace.done(100, 101)
@@ -334,7 +335,7 @@ def test_a_worker_that_does_not_stop_is_cancelled(monkeypatch: pytest.MonkeyPatc
 
 
 class Waiting:
-    """An ingest that passes the ends at some time, on a clock that stands still but for the waits."""
+    """An ingest that passes the ends at some time, on a clock that goes on only by waits."""
 
     def __init__(self, passes_at_s: float, stops_at_s: float = 1_000) -> None:
         self.passes_at_s, self.stops_at_s = passes_at_s, stops_at_s

@@ -1,4 +1,4 @@
-"""A monitor's rounds in memory: what is sampled and committed goes in, what Prometheus reads comes out."""
+"""A monitor computes its rounds in memory, from samples and commits to the page that Prometheus reads."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ class Scrape:
 
 
 def test_a_round_is_scraped() -> None:
-    """Goal: lag, states and members of what lies below the round, by a real parser, and nothing of what lies above."""
+    """Goal: a scrape has lag, states and members from the log below the round, read by a real parser, and nothing from
+    above."""
     state = state_of(("a", 4, 0, 10), ("a", 6, 0, 20), ("b", 7, 1, 5))
     state.compute(sampled(1, {0: 20, 1: 6}, end=10), passed={0, 1})
     found = Scrape(state, MonitorReport(BEGAN_MS, 0.25, 1, 0, 1, {0: 0, 1: 3})).samples
@@ -143,7 +144,7 @@ def test_what_happened_is_what_the_statistics_say(spark: SparkSession, filled_wa
 
 
 def test_the_monitors_own_processes(spark: SparkSession) -> None:
-    """Goal: memory of both processes, and what the JVM says of itself."""
+    """Goal: the memory of both processes is published, and the JVM's own figures."""
     found = {each.name: each for each in OwnProcesses(spark).metrics()}
     for name in ("process_resident_memory_bytes", "jvm_process_resident_memory_bytes", "jvm_threads_current"):
         assert found[name].samples[0].value > 0

@@ -1,5 +1,5 @@
-"""Goal: a monitor whose ingest is too slow says what was so at some round, or that it does not know; never what neither
-was nor is.
+"""Goal: a monitor whose ingest is too slow shows the state of some round, or unknown; it never shows a state that was
+at no round.
 
 The rounds are the monitor's own. Brokers, ingest and clock are played: every second the topic gets a hundred records,
 and the group commits ten before its end; retention follows five hundred records behind.
@@ -136,7 +136,7 @@ def played(batch_s: float) -> Iterator[Played]:
 
 
 def wrong(row: LagRow) -> bool:
-    """Returns whether a row claims what was never so: the group is always ten records behind, and loses none."""
+    """Returns whether a row claims a state that never was: the group is always ten records behind, and loses none."""
     is_false = row.status not in ("ok", "unknown") or bool(row.messages_lost)
     return is_false or row.lag not in (LAG, None)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Receiving:
-    """What came: path, headers and JSON of each POST. `status` is what the next ones are answered with."""
+    """Keeps what came: path, headers and JSON of each POST. `status` is the answer to the next ones."""
 
     url: str = ""
     status: int = 200

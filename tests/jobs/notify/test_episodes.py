@@ -42,7 +42,7 @@ ALL = ReceiverFilter(severity="error", kinds=(), teams=(), groups=frozenset({"pa
 def events_of(
     *episodes: IncidentEpisode, reported: dict[str, Notified] | None = None, wanted: ReceiverFilter = ALL
 ) -> tuple[list[str], dict[str, Notified]]:
-    """Returns the events of one look, and what is known after it."""
+    """Returns the events of one look, and the notes after it."""
     known = dict(reported or {})
     events: list[str] = []
     for message in messages(episodes, known, wanted, SINCE_MS):
@@ -68,7 +68,7 @@ def test_what_is_over_when_it_is_found() -> None:
 
 
 def test_an_old_episode_is_history() -> None:
-    """Goal: nobody gets a message about what a first run brings to light, but who got one hears of its end."""
+    """Goal: no message is sent about old episodes that a first run finds, but a receiver that got one gets its end."""
     assert events_of(OLD) == ([], {})
     assert events_of(replace(OLD, is_open=False), reported={"e1": Notified(0)})[0] == ["resolved"]
 
@@ -87,7 +87,7 @@ def test_an_episode_that_a_log_refutes() -> None:
 
 
 def test_a_receiver_that_forgets() -> None:
-    """Goal: it is sent at each look as long as the episode is open."""
+    """Goal: a receiver that forgets gets an episode at each look as long as it is open."""
     forgets = replace(ALL, forgets=True)
     events, reported = events_of(EPISODE, wanted=forgets)
     assert events == ["fired"]

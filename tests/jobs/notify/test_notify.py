@@ -1,5 +1,5 @@
 """Goal: a web server that receives gets the incidents of a table: in its own form, each once, through kills and
-refusals, and without secrets in what is said."""
+refusals, and without secrets in the printed lines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def incident(episode: str, group: str = "pay-eu", severity: str = "error", **oth
 
 
 class Ours:
-    """A warehouse with incidents, and who sends them; what is said is kept."""
+    """A warehouse with incidents, and a sender of them; its lines are kept."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -122,8 +122,8 @@ def test_a_night(ours: Ours, web: Receiving) -> None:
 
 
 def test_what_the_settings_exclude(ours: Ours, web: Receiving) -> None:
-    """Goal: nobody hears of a group that is left out, nor of an incident that is about a topic left out alone; what is
-    left out after it was sent is over."""
+    """Goal: no message is sent about a group that is left out, nor about an incident only of a topic that is left out;
+    an incident that is left out after it was sent is over."""
     receivers = {"chat": {"kind": "json", "url": web.url}}
     of_topic = {"topic": "orders-retry", "partition": 0, "refused_offset": None, "last_accepted_offset": None}
     units = [{**of_topic, "owner_member_id": None, "owner_client_id": None}]
@@ -208,8 +208,8 @@ LINKS = "http://evil.example/a www.evil.example mailto:a@evil.example [a](https:
 
 @pytest.mark.parametrize("kind", ["slack", "pagerduty", "alertmanager", "json"])
 def test_names_are_no_links(ours: Ours, web: Receiving, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Goal: in no receiver's text is a client's name a link, bold or a mention: its addresses are broken, and where the
-    text has markup it stands in a block of code, which no name ends."""
+    """Goal: in no receiver's text is a client's name a link, bold or a mention: its addresses are broken, and if the
+    text has markup the name is in a block of code, which no name ends."""
     monkeypatch.setenv("KEY", "secret-key")
     ours.write(incident("e1", LINKS))
     ours.notifier({"it": {"kind": kind, "url": web.url, "key": {"env": "KEY"}}}).look(NOW_MS)
@@ -246,8 +246,8 @@ def test_an_answer_that_drips(drip: tuple[bytes, bytes]) -> None:
 
 
 def test_a_body_that_drips() -> None:
-    """Goal: the status says that a message was taken, however long the rest takes; who wants the answer waits for it
-    until the deadline, and takes no more of it than there may be."""
+    """Goal: the status says that a message was taken, however long the rest takes; a sender that needs the answer waits
+    for it until the deadline, and takes no more of it than there may be."""
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n"
     with dripping(head, b"x") as (url, is_closed):
         assert post(url, b"{}", {}, 60, answer_bytes_max=0) == b""
@@ -279,8 +279,7 @@ def test_a_receiver_that_drips_holds_up_no_other(ours: Ours, web: Receiving) -> 
 def test_what_can_not_be_noted_is_not_reported(
     ours: Ours, web: Receiving, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Goal: without room, inodes or a working disk for the note nothing is sent: each start would send it
-    again."""
+    """Goal: without room, inodes or a working disk for the note nothing is sent: each start would send it again."""
 
     def write(*_: object) -> None:
         raise OSError(number, "no")
@@ -336,7 +335,7 @@ def test_asked_to_stop(ours: Ours, web: Receiving) -> None:
 
 
 def test_nothing_to_send(ours: Ours, web: Receiving) -> None:
-    """Goal: without a table, without rows and without anything recent, nobody hears anything."""
+    """Goal: without a table, without rows and without anything recent, no message is sent."""
     notifier = ours.notifier({"chat": {"kind": "json", "url": web.url}})
     assert notifier.look(NOW_MS) == 0
     for rows in ([], [incident("old", last_seen_at=NOW - timedelta(hours=2))]):

@@ -1,4 +1,5 @@
-"""Goal: events by OTLP, and what Apprise sends, have what the other receivers have, and no secret, link or mention."""
+"""Goal: events by OTLP, and messages of Apprise, have the content of the other receivers, and no secret, link or
+mention."""
 
 from __future__ import annotations
 

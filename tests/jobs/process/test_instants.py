@@ -67,7 +67,8 @@ def test_an_hour_that_is_left_out() -> None:
 
 
 def test_a_date_whose_time_is_not_one_instant() -> None:
-    """Goal: it is refused with what to write in its place, and read if it is written so."""
+    """Goal: a date whose time is not one instant is refused with the text to write in its place, and read if it is
+    written so."""
     with pytest.raises(ValueError, match=r"came twice in Europe/Vienna: write 2026-10-25T02:30:00\+02:00 or .*\+01:00"):
         read_instant("2026-10-25T02:30", NOW, VIENNA)
     with pytest.raises(ValueError, match="did not come in Europe/Vienna"):

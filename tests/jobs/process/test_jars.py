@@ -22,7 +22,7 @@ def put(folder: Path, contents: dict[str, bytes]) -> Path:
 
 
 class Repository:
-    """Answers in place of Ivy with what it has, and counts how often it is asked."""
+    """Answers in place of Ivy with its JARs, and counts how often it is asked."""
 
     def __init__(self, contents: dict[str, bytes]) -> None:
         self.contents, self.asked = contents, 0
@@ -59,7 +59,7 @@ def quiet(text: str) -> None:
 
 
 def test_what_was_tested_is_let_in_once(repository: Repository, tmp_path: Path) -> None:
-    """Goal: the tested JARs are fetched, and what is current is not fetched again."""
+    """Goal: the tested JARs are fetched, and current ones are not fetched again."""
     for _ in range(2):
         set_up(tmp_path / "jars", quiet)
         assert of(tmp_path / "jars" / SPARK) == TESTED
@@ -97,7 +97,7 @@ def test_a_jar_that_changed_behind_setup(repository: Repository, tmp_path: Path)
 
 
 def test_from_a_folder(repository: Repository, tmp_path: Path) -> None:
-    """Goal: JARs from elsewhere are held against the same list; what is not listed is left where it is."""
+    """Goal: JARs from elsewhere are compared with the same list; a JAR that is not listed is left where it is."""
     source = put(tmp_path / "source", {**TESTED, "kafka-1.jar": b"kafkA", "more-1.jar": b"more"})
     with pytest.raises(InputError, match=r"\(kafka-1\.jar is not the one that was tested\): copy the folder"):
         set_up(tmp_path / "jars", quiet, offline=source)

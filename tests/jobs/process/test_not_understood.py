@@ -1,5 +1,5 @@
-"""Goal: a table that another engine or a newer release has changed is never called damaged, and nobody is advised to do
-without it."""
+"""Goal: a table that another engine or a newer release has changed is never called damaged, and no sentence advises to
+do without it."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_features(warehouse: Path, actions: list[dict[str, Any]], has: str) -> N
     ],
 )
 def test_columns(warehouse: Path, change: Callable[[dict[str, Any]], None], has: str) -> None:
-    """Goal: a column type that came after this release, and mapped columns, are reported as what they are."""
+    """Goal: a column type that came after this release, and mapped columns, are named in the error."""
     commit(warehouse, metadata(warehouse, change))
     assert has in reported(warehouse, lambda: open_table(str(warehouse), INCIDENTS))
     assert has in reported(warehouse, lambda: Snapshots(str(warehouse)).rows(INCIDENTS.name))

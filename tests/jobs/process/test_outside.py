@@ -1,4 +1,4 @@
-"""Goal: whatever the outside does is one sentence with a remedy; what is not known here is nobody's but ours."""
+"""Goal: every fault of the outside is one sentence with a remedy; an unknown error counts as our own fault."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def test_what_was_raised_on_purpose_stays() -> None:
 
 
 def test_a_table_of_which_only_the_folder_is_known() -> None:
-    """Goal: a log that delta-rs can't read, and of which it names no path, has the remedy of its table, whoever reads
-    it."""
+    """Goal: a log that delta-rs can't read, and whose path delta-rs does not name, has the remedy of its table, whoever
+    reads it."""
     for name, remedy in (
         ("lag", "or move the folder /w/lag out of the warehouse and run `groupledger pipeline`, which"),
         ("groups", "or move the folder /w/groups out of the warehouse and run `groupledger history --rebuild`, which"),

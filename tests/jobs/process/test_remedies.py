@@ -1,6 +1,6 @@
-"""Goal: no sentence of ours has somebody destroy what may be healthy. Each text of the product that advises to do
-without something, or to make it again, stands here with what proves that it is no good, so that a new one is looked
-at."""
+"""Goal: no sentence of ours advises to destroy something that may be healthy. Each text of the product that advises to
+do without something, or to make it again, is here with the proof that the thing is no good, so that a new text is
+looked at."""
 
 from __future__ import annotations
 

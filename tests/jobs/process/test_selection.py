@@ -50,7 +50,8 @@ def incident(group_id: str | None, *units: tuple[str, int]) -> dict[str, Any]:
     ],
 )
 def test_names(of_names: NameLists, chosen: set[str]) -> None:
-    """Goal: whole names, any pattern of the list, and what is excluded is out whatever includes it."""
+    """Goal: patterns match whole names, any pattern of the list is enough, and an excluded name is out whatever
+    includes it."""
     assert chosen_names(of_names, NAMES) == chosen
 
 

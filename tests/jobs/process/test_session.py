@@ -1,4 +1,5 @@
-"""Goal: the archive of Spark's classes is nothing to whoever lacks it or has another JVM; Ctrl-C stays the job's."""
+"""Goal: without the archive of Spark's classes, or with another JVM, a session starts all the same; Ctrl-C stays the
+job's."""
 
 from __future__ import annotations
 
@@ -23,14 +24,15 @@ if TYPE_CHECKING:
 
 
 def java(*options: str) -> str:
-    """What it says of itself, and of what it does not like."""
+    """Returns what Java prints about itself, and about options that it does not like."""
     answer = subprocess.run(["java", *options, "-version"], capture_output=True, text=True, check=True)
     return answer.stdout + answer.stderr
 
 
 @pytest.mark.java
 def test_an_archive_that_does_not_fit_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: without it no option is given; with that of another JVM, or a broken one, Java runs and says nothing."""
+    """Goal: without the archive no option is given; with the archive of another JVM, or a broken one, Java runs and
+    prints nothing."""
     monkeypatch.setattr(session, "CLASS_ARCHIVE", tmp_path / "classes.jsa")
     assert session.class_archive_options() == ""
     session.CLASS_ARCHIVE.write_bytes(b"no archive")
@@ -78,8 +80,8 @@ def broken_off(reached: list[str]) -> None:
 
 
 def test_a_jvm_is_not_left_behind() -> None:
-    """Goal: a command that is asked to end while its JVM starts ends when that has started: before, it would never know
-    that nobody is there."""
+    """Goal: a command that is asked to end while its JVM starts ends when the JVM has started: before, the JVM would
+    never know that nobody is there."""
     reached: list[str] = []
     with pytest.raises(SystemExit) as ended:
         broken_off(reached)

@@ -1,4 +1,5 @@
-"""Goal: the shipped settings are whole, the user's win key by key, and what is wrong is named without its value."""
+"""Goal: the shipped settings are complete, the user's win key by key, and a wrong setting is named without its
+value."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def test_the_user_wins_key_by_key(tmp_path: Path) -> None:
 
 
 def test_several_clusters(tmp_path: Path) -> None:
-    """Goal: a cluster has the common settings, and what is its own, key by key; nothing of the others."""
+    """Goal: a cluster has the common settings, and its own ones, key by key; nothing of the others."""
     path = write(
         tmp_path,
         "lag: {window_s: 90}\nclusters:\n  east: {bootstrap_servers: e:1}\n"
@@ -138,7 +139,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, sentence: str) -> Non
 
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
-    """Goal: bytes that are no UTF-8 are said, not a traceback."""
+    """Goal: bytes that are no UTF-8 are reported in a sentence, without a traceback."""
     path = tmp_path / "settings.yaml"
     path.write_bytes(b"cluster: \xff")
     with pytest.raises(InputError, match="not UTF-8 text"):
@@ -146,7 +147,7 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_missing(tmp_path: Path) -> None:
-    """Goal: a wrong path is said, not a traceback."""
+    """Goal: a wrong path is reported in a sentence, without a traceback."""
     with pytest.raises(InputError, match="can't be read: No such file"):
         load_settings(tmp_path / "none.yaml")
 

@@ -64,7 +64,8 @@ def stopped_pass(number: signal.Signals, error: Exception | None = None) -> None
 
 @BOTH
 def test_a_pass_that_is_stopped(number: signal.Signals, code: int) -> None:
-    """Goal: a pass that was cut short is no success to whoever scheduled it; what it raises itself comes first."""
+    """Goal: a pass that was cut short is no success for its scheduler; an error that the pass itself raises comes
+    first."""
     with pytest.raises(SystemExit) as ended:
         stopped_pass(number)
     assert ended.value.code == code
@@ -82,15 +83,16 @@ def test_what_nobody_stops() -> None:
 
 @BOTH
 def test_what_is_broken_off(number: signal.Signals, code: int) -> None:
-    """Goal: either signal ends the block by SystemExit, of which py4j prints nothing in the midst of a call to Java."""
+    """Goal: either signal ends the block by SystemExit, for which py4j prints nothing in the midst of a call to
+    Java."""
     with pytest.raises(SystemExit) as ended, ending_in_time(print):
         signal.raise_signal(number)
     assert ended.value.code == code
 
 
 def run_program(work: str, *numbers: signal.Signals, within_s: float = 60, same_s: float = 0) -> tuple[int, str]:
-    """Runs a program until it is ready, and sends it the signals, each when it has said something; returns the exit
-    code and what it said."""
+    """Runs a program until it is ready, and sends it the signals, each when it has printed something; returns the exit
+    code and the printed lines."""
     return run_text(HEAD.format(within_s=within_s, same_s=same_s) + work, *numbers)
 
 

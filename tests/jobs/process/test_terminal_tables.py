@@ -96,7 +96,7 @@ def test_a_narrow_column_takes_the_place_of_a_wide_one(
 def test_a_table_that_is_too_wide_is_paragraphs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Goal: no instant and no name is folded: a row has lines of its own, with what no column had room for."""
+    """Goal: no instant and no name is folded: a row has lines of its own for the values that fit into no column."""
     at, member = "2026-11-25T11:03:00.000Z", "consumer-1-0a931a89-dd8c-471c-b0da"
     on_a_terminal(monkeypatch, 60, ("at", "group", "member", "lag", "host"), (at, "pay", member, 1_000, None), "host")
     found = capsys.readouterr()

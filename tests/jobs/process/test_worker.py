@@ -1,4 +1,4 @@
-"""Goal: steps that run together all run to their ends, and what one of them raises is raised."""
+"""Goal: steps that run together all run to their ends, and the error of one of them is raised."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Browser:
             self.complaints.append(str([each.get("value", each.get("description")) for each in event["args"]]))
 
     def look(self, width: int, height: int = 900, *, is_dark: bool = False) -> None:
-        """The screen's size, and what its user prefers."""
+        """Sets the screen's size, and its user's preferences."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
         )

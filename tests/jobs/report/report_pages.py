@@ -40,7 +40,7 @@ BLOCK = re.compile(r'<script type="text/plain" id="g\d+">(.*?)</script>')
 
 
 def groups_in(page: str) -> dict[str, str]:
-    """The pages of groups in a report, by what they say that the group is called."""
+    """Returns the pages of groups in a report, by the group's name on the page."""
     pages = (zlib.decompress(base64.b64decode(block)).decode() for block in BLOCK.findall(page))
     return {page.split("<h1>")[1].split("</h1>")[0]: page for page in pages}
 

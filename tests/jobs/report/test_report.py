@@ -69,7 +69,8 @@ def run(warehouse: str, file: Path, *arguments: str) -> Result:
 
 
 def test_page_of_a_history(warehouse: str, tmp_path: Path) -> None:
-    """Goal: all groups are there, with what they did; what has no table is said to be unknown, and is no zero."""
+    """Goal: the page has all groups with their history; values without a table are shown as unknown, and not as
+    zero."""
     file = tmp_path / "report.html"
     result = run(warehouse, file)
     assert result.exit_code == 0, result.stderr

@@ -119,7 +119,7 @@ def test_every_look(shown: Browser, place: str) -> None:
 
 
 def test_hostile_name(shown: Browser) -> None:
-    """Goal: markup in names is text everywhere, and what has no picture of its own is shown as an escape."""
+    """Goal: markup in names is text everywhere, and a character without a glyph is shown as an escape."""
     go(shown, place_of(shown, "</script>"))
     name = shown.evaluate(NAME)
     assert "</script><script>alert(1)</script>'\"`../../etc/passwd\\n\\x00\\u202e" in name

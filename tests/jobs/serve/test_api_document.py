@@ -120,7 +120,7 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:
 
 
 def test_examples(document: dict[str, Any]) -> None:
-    """Goal: the example of each operation is what it declares."""
+    """Goal: the example of each operation has the declared form."""
     for name in ASKED:
         content = operations(document)[name][1]["responses"]["200"]["content"]["application/json"]
         assert errors(content["schema"], document["components"], content["example"]) == [], name
@@ -142,7 +142,7 @@ def test_real_answers(document: dict[str, Any], reported: dict[str, Any]) -> Non
 
 
 def test_answers_about_little(document: dict[str, Any], tmp_path: Path) -> None:
-    """Goal: so has each answer about a group of which little is known."""
+    """Goal: each answer about a group with little data has the declared form, too."""
     fill(tmp_path, "pay", "orders", "pod-b")
     with served(tmp_path) as client:
         for name, (path, parameters) in ASKED.items():

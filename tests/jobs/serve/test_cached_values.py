@@ -56,7 +56,7 @@ def test_made_once() -> None:
 
 
 def test_what_fails_is_not_kept() -> None:
-    """Goal: after a failure the next one tries again, and nobody waits for ever."""
+    """Goal: after a failure the next request tries again, and nobody waits for ever."""
     kept = CachedValues()
 
     def fail() -> int:
@@ -81,7 +81,7 @@ def test_lists_differ(tmp_path: Path) -> None:
 
 
 def test_made_of_what_is_kept() -> None:
-    """Goal: it is made once for the same objects, and again for another, even if that is equal."""
+    """Goal: a value is made once for the same objects, and again for another object, even if that is equal."""
     warehouse, groups, period = Warehouse("", load_settings()), [1], [2]
     assert warehouse.made_of((groups, period), lambda: 1, "list") == 1
     assert warehouse.made_of((groups, period), lambda: 2, "list") == 1

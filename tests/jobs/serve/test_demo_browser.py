@@ -1,5 +1,5 @@
-"""Goal: on the day that is shipped, axe-core finds nothing wrong with any page, and whoever looks at an incident sees
-what happened, since when, to whom and what to do without scrolling; a group of 500 partitions can be looked at, too."""
+"""Goal: on the day that is shipped, axe-core finds nothing wrong with any page, and the page of an incident shows what
+happened, since when, to whom and what to do without scrolling; a group of 500 partitions can be looked at, too."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_axe_finds_nothing_in_what_is_wrong_now(browser: Browser, tmp_path: Path
 
 
 def test_ten_seconds_of_a_long_name(browser: Browser, tmp_path: Path) -> None:
-    """Goal: so it is of a group whose name alone would fill a telephone's screen."""
+    """Goal: the same holds for a group whose name alone would fill a telephone's screen."""
     fill(tmp_path, LONG_NAME, "orders", "pod-b")
     with served(tmp_path) as client:
         assert looked_at(browser, client, CLUSTER, "warning") == ["session_expired"]

@@ -1,4 +1,5 @@
-"""Goal: with a file of passwords or a proxy's header, whoever is not let in sees nothing, and makes nobody wait."""
+"""Goal: with a file of passwords or a proxy's header, a client that is not let in sees nothing, and makes nobody
+wait."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ PATHS = (f"/clusters/{CLUSTER}", f"/api/v1/clusters/{CLUSTER}/events", "/v3/kafk
 
 
 def line(name: str, password: str) -> str:
-    """Returns a line as `htpasswd -B -C 4` writes it: $2y$ is its name for what others call $2b$."""
+    """Returns a line as `htpasswd -B -C 4` writes it: $2y$ is its name for $2b$ of others."""
     return f"{name}:{bcrypt.hashpw(password.encode()[:72], bcrypt.gensalt(4)).decode().replace('$2b$', '$2y$')}\n"
 
 

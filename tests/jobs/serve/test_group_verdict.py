@@ -1,4 +1,5 @@
-"""Goal: the first lines of a group's page are not calm while the group stands, with an incident or without one."""
+"""Goal: the first lines of a group's page are not calm while the group stands still, with an incident or without
+one."""
 
 from __future__ import annotations
 

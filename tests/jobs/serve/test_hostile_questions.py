@@ -178,7 +178,8 @@ def test_names_make_no_lines(
     ],
 )
 def test_sentences(sentence: str, shown: str) -> None:
-    """Goal: a remedy that is a command becomes one for a reader; what is about the question stays as it is."""
+    """Goal: a remedy that is a command becomes one for a reader of pages; a sentence about the question stays as it
+    is."""
     assert for_readers(sentence, "/data/w") == shown
 
 

@@ -50,7 +50,7 @@ def refused(warehouse: Path, name: str) -> None:
 
 
 def test_an_episode(client: Client) -> None:
-    """Goal: an episode stands once, its diagnosis says what it is, and its root comes first."""
+    """Goal: an episode is on the page once, its diagnosis says what happened, and its root comes first."""
     page = client.get(INCIDENTS).text
     assert "2 episodes" in page
     assert page.count("<details") == 2
@@ -184,7 +184,7 @@ def test_a_proof(client: Client, name: str) -> None:
 
 @pytest.mark.parametrize("asked", ["rebalances?key=pay/1/9", "rebalances?key=pay", "rebalances?key=pay/x/2"])
 def test_no_such_row(client: Client, asked: str) -> None:
-    """Goal: a row that is not there, or is none, is an error of the one who asks."""
+    """Goal: an unknown row, and a text that names no row, are errors of the asker."""
     assert client.get(f"/clusters/{CLUSTER}/rows/{asked}").status == 404
     assert client.get(f"/clusters/{CLUSTER}/rows/..%2Fx?key=1").status == 404
     assert client.get(f"/clusters/{CLUSTER}/rows/lag?key={1 << 70}/pay/orders/0").status == 404

@@ -28,7 +28,7 @@ HOUR = timedelta(hours=1)
 
 
 def warehouse(folder: Path, group_id: str, step: str) -> tuple[ClusterRows, datetime, dict[str, Any]]:
-    """Returns the tables up to the end of a step, its instant, and what the broker said of the group then."""
+    """Returns the tables up to the end of a step, its instant, and the broker's description of the group then."""
     log = of_group(LOG, group_id)
     last = max(place for place, record in enumerate(log) if record["step"] == step)
     write_group(folder, group_id, log[: last + 1], NAMES)
@@ -62,7 +62,7 @@ def test_a_share_group(tmp_path: Path) -> None:
 
 
 def test_a_streams_group(tmp_path: Path) -> None:
-    """Goal: beside what members own stand the tasks of which they keep copies, as the broker says."""
+    """Goal: the page shows beside the tasks of each member the tasks of which it keeps copies, as the broker says."""
     tables, when, said = warehouse(tmp_path, STREAMS, "a3 joins")
     shown, text = page_of(tables, STREAMS, when)
     expected = {

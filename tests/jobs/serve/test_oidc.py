@@ -164,7 +164,8 @@ def logged_in(client: Client, issuer: Issuer, *roles: str, where: str = OWN) -> 
 
 
 def test_nobody(client: Client) -> None:
-    """Goal: without a login a browser is sent to log in and comes back to what it asked for; a program is refused."""
+    """Goal: without a login a browser is sent to log in and comes back to the page that it asked for; a program is
+    refused."""
     for path in ("/", OWN, f"/api/v1{OWN}", "/v3/kafka", "/static/page.css", "/mcp", "/nowhere"):
         assert client.get(path).status == (405 if path == "/mcp" else 401)
     asked = client.get(f"{OWN}?at=2h", **PAGE)
@@ -315,7 +316,8 @@ def test_bearer_tokens(client: Client, issuer: Issuer) -> None:
 
 
 def test_new_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: when the issuer changes its key, the new one is read; who sends wrong tokens makes us ask once a minute."""
+    """Goal: when the issuer changes its key, the new one is read; a client that sends wrong tokens makes us ask once a
+    minute."""
     monkeypatch.setenv("OIDC_SECRET", SECRET)
     now_s, at_s = now_ms() // 1_000, [1_000.0]
     monkeypatch.setattr("groupledger.jobs.serve.oidc.monotonic", lambda: at_s[0])
@@ -332,7 +334,7 @@ def test_new_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_issuer_is_away(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: nobody is let in, the answer says so, and sessions go on."""
+    """Goal: while the issuer is away nobody is let in, the answer says so, and sessions go on."""
     monkeypatch.setenv("OIDC_SECRET", SECRET)
     settings = settings_with("http://127.0.0.1:9")
     assert settings.serve.oidc is not None

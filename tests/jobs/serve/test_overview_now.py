@@ -27,7 +27,7 @@ NOW = re.compile(r'<section class="now".*?</section>', re.DOTALL)
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Serves `pay` with an incident that goes on, `waits` without any, of which one of two partitions has stopped, and
+    """Serves `pay` with an incident that goes on, `waits` without any, where one of two partitions has stopped, and
     `well`."""
     warehouse = tmp_path_factory.mktemp("now")
     fill(warehouse, "pay", "orders", "pod-b")
@@ -49,8 +49,9 @@ def page(client: Client, asked: str = "") -> str:
 
 
 def test_what_is_wrong_now(client: Client) -> None:
-    """Goal: the heading counts the groups in trouble, and under it each has its severity, what is wrong and a link to
-    it; of one whose partitions differ, how many are in that status. What stands here does not stand there again."""
+    """Goal: the heading counts the groups in trouble, and under it each group has its severity, its trouble and a link
+    to it; if its partitions differ, how many are in that status. A group that is listed there is not listed again
+    below."""
     found = page(client)
     (now,) = NOW.findall(found)
     assert HEADING.findall(found) == ["2 of 3 groups were in trouble "]
@@ -100,7 +101,7 @@ def test_without_trouble(as_of: Any, said: tuple[str, str]) -> None:
 
 
 def test_what_has_no_diagnosis_has_words() -> None:
-    """Goal: a group whose diagnosis is not made yet, or finds nothing, is said to be what its status means."""
+    """Goal: a group whose diagnosis is not made yet, or finds nothing, is described by its status."""
     assert {*MEANS} == TROUBLED
     rows: list[dict[str, Any]] = [
         {"is_alive": True, "status": status, "worst": None} for status in ("growing", "stopped")

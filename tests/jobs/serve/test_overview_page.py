@@ -53,7 +53,8 @@ def names(page: str) -> list[str]:
 
 
 def test_trouble_on_top(client: Client) -> None:
-    """Goal: a group in trouble stands first with what it is and a link to that time; what ended quietly is left out."""
+    """Goal: a group in trouble comes first, with its trouble and a link to that time; a group that ended quietly is
+    left out."""
     page = client.get(OVERVIEW).text
     assert names(page) == ["pay", "quiet"]
     assert f'<a class="worst warning" href="{OVERVIEW}/groups/pay?at=2026-01-01T12%3A05%3A00.000Z">' in page
@@ -77,7 +78,7 @@ def test_trouble_on_top(client: Client) -> None:
     ],
 )
 def test_search_and_order(client: Client, asked: str, found: list[str]) -> None:
-    """Goal: groups are found by their names and by what goes with them, also those that ended, and in any order."""
+    """Goal: groups are found by their names, clients, hosts and topics, also those that ended, and in any order."""
     assert names(client.get(f"{OVERVIEW}?{asked}").text) == found
 
 
@@ -90,7 +91,8 @@ def test_where_one_is(client: Client, path: str, label: str) -> None:
 
 
 def test_windows(client: Client) -> None:
-    """Goal: a window of the past has the groups and incidents of then; what is no window or order is refused."""
+    """Goal: a window of the past has the groups and incidents of that time; a text that is no window or no order is
+    refused."""
     early = client.get(f"{OVERVIEW}?window=15m&until=2026-01-01T12:03:00Z").text
     assert "No incident in this time." in early
     assert client.get(f"{OVERVIEW}?window=soon").status == 400
@@ -131,7 +133,8 @@ def sampled(number: int) -> dict[str, Any]:
 
 
 def test_a_strip(tmp_path: Path) -> None:
-    """Goal: a status holds until the next one, not over missing ones; what was before and after a group differs."""
+    """Goal: a status holds until the next one, not over missing ones; the time before and after a group looks
+    different."""
     write(tmp_path, "coverage", {"kafka_partition": 7, "completeness": "complete", "to_time": AT + 2 * HOUR})
     for minute, status in ((0, "ok"), (5, "ok"), (10, "stalled"), (15, "ok"), (60, "ok")):
         write(tmp_path, "lag", sampled(1) | {"sampled_at": AT + minute * MINUTE, "status": status})
@@ -165,5 +168,5 @@ def minutes(at: datetime) -> int:
     ],
 )
 def test_ticks(lasts: timedelta, texts: list[str]) -> None:
-    """Goal: ticks stand on round times, with a date at the beginning and where a day begins."""
+    """Goal: ticks are on round times, with a date at the beginning and where a day begins."""
     assert [each.text for each in ticks(Window(AT, AT + lasts))] == texts

@@ -1,4 +1,4 @@
-"""Goal: rows that another engine wrote into a table do not take the overview away, and what hurts now stands first."""
+"""Goal: rows that another engine wrote into a table do not break the overview, and present trouble comes first."""
 
 from __future__ import annotations
 

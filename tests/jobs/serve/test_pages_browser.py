@@ -263,8 +263,8 @@ IN_VIEW = """
 
 
 def test_ten_seconds(browser: Browser, tmp_path: Path) -> None:
-    """Goal: for each group of the demo with an incident, what, who, since when and what to do are in view at once, on a
-    desk and on a telephone, by day and by night."""
+    """Goal: for each group of the demo with an incident, the page shows what, who, since when and what to do at once,
+    on a desk and on a telephone, by day and by night."""
     unpack(tmp_path, datetime(2026, 1, 2, tzinfo=timezone.utc))
     browser.complaints.clear()
     with served(tmp_path) as client:

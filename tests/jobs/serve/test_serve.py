@@ -94,7 +94,8 @@ def test_a_page(client: Client, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_pages_of_questions(client: Client, name: str) -> None:
-    """Goal: why and what changed are pages, linked from the group's, which name what they show and escape it."""
+    """Goal: the answers to why and to what changed are pages, linked from the group's, which escape the names that they
+    show."""
     topic, member = NAMES[name]
     link = f"/clusters/{CLUSTER}/groups/{quote(name, '').replace('.', '%2E')}"
     page = client.get(f"{link}?at=2026-01-01T12:06:00Z&window=15m").text

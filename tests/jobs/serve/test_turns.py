@@ -12,7 +12,8 @@ from groupledger.jobs.serve.turns import NoTurnError, Turns
 
 
 def test_turns_go_round() -> None:
-    """Goal: one at a time; who comes late from elsewhere waits for one of each address, and too many are refused."""
+    """Goal: one request is answered at a time; a late one from another address waits for one of each address, and too
+    many are refused."""
     order: list[str] = []
     refused: Counter[str] = Counter()
     at_once = Counter[str]()

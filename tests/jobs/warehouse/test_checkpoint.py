@@ -45,7 +45,7 @@ def succeed(warehouse: Path) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_writer_that_sleeps(tmp_path: Path, way: str) -> None:
-    """Goal: after the sleeper the successor's checkpoint is whole, with the batch that it has committed."""
+    """Goal: after the sleeper the successor's checkpoint is whole, with the batch that the successor has committed."""
     calls = 0
     while True:
         warehouse = tmp_path / str(calls)

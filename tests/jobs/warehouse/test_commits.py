@@ -208,7 +208,7 @@ def await_file(path: Path, process: subprocess.Popen[str]) -> None:
 
 
 def test_two_clusters_at_once(tmp_path: Path) -> None:
-    """Goal: merges and replacements of two clusters in the same table never stand in each other's way."""
+    """Goal: merges and replacements of two clusters in the same table never hinder each other."""
     tried: list[str] = []
     failed: list[BaseException] = []
 
@@ -367,7 +367,8 @@ def test_a_commit_that_arrives_late(store: Commits, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_store_that_never_answers(store: Commits, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a writer gives up after some attempts, with what the store's client says; a disk is believed at once."""
+    """Goal: a writer gives up after some attempts, with the message of the store's client; an error of a disk counts at
+    once."""
     tried: list[object] = []
 
     def never_answer(*arguments: Any, **_: Any) -> None:
@@ -475,8 +476,8 @@ def test_a_file_that_is_none(tmp_path: Path, put: Callable[[Path], None]) -> Non
 
 
 def test_a_table_that_was_restored(tmp_path: Path) -> None:
-    """Goal: no writer goes on in a table that another engine has restored to before a commit of ours, of which the log
-    still says that the table has had it; one that is restored to that commit again, or was compacted, is whole."""
+    """Goal: no writer goes on in a table that another engine has restored to before a commit of ours, while the log
+    still shows that the table has had it; a table that is restored to that commit again, or was compacted, is whole."""
     with lease(tmp_path) as held:
         commits = writer(tmp_path, held)
         assert commits.append(TOPIC_NAMES, names("first"), NumberedBatch("query", 0))

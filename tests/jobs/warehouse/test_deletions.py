@@ -164,8 +164,8 @@ def _files(folder: Path) -> set[str]:
 
 
 def test_what_is_deleted(tmp_path: Path) -> None:
-    """Goal: a forgetter leaves only what the newest version names, and what a writer may be about; VACUUM leaves what
-    was removed lately, too."""
+    """Goal: a forgetter leaves only the files that the newest version names, and those that a writer may be writing;
+    VACUUM leaves recently removed files, too."""
     folder = tmp_path / TOPIC_NAMES.name
     with lease(tmp_path) as held:
         commits = writer(tmp_path, held)

@@ -1,5 +1,5 @@
-"""Goal: a process that deletes files may be held in any call that changes one: what a successor has written meanwhile
-stays, also where it is delta-rs that deletes."""
+"""Goal: a process that deletes files may be held in any call that changes one: the files that a successor has written
+meanwhile stay, also if delta-rs deletes."""
 
 from __future__ import annotations
 

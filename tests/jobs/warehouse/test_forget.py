@@ -61,7 +61,7 @@ def classic_json(client: str, host: str, member: str) -> str:
 
 
 def rows_with_canaries() -> dict[Table, list[dict[str, Any]]]:
-    """Rows of each kind of place where a name may stand; the last row of a table has none."""
+    """Makes rows with a name in each kind of place where a name may be; the last row of a table has none."""
     record = {"kafka_partition": 1, "ingest_date": DAY, "record_type": "group_metadata"}
     request = {"source_file": "f", "happened_date": DAY, "client_id": "c", "client_host": "10.0.0.1"}
     event = {"source_file": "f", "logged_date": DAY}
@@ -190,8 +190,8 @@ def test_a_client_and_a_host(warehouse: Path) -> None:
 
 
 def test_nothing_is_left_of_the_past(warehouse: Path) -> None:
-    """Goal: files of old versions, the statistics in Delta's log, and its checkpoints hold nothing; what writers have
-    noted in the log is there."""
+    """Goal: files of old versions, the statistics in Delta's log, and its checkpoints do not hold the name; the notes
+    of writers in the log are still there."""
     make_checkpoint = DeltaTable(str(warehouse / GROUPS.name))
     make_checkpoint.create_checkpoint()
     for kind in (GROUP, CLIENT, HOST):

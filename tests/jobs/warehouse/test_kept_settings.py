@@ -61,8 +61,8 @@ def reported(settings: Settings) -> tuple[int, int]:
 
 
 def test_a_command_without_the_settings_of_before(commands: Commands) -> None:
-    """Goal: `validate`, which compares rows with what they were made with, and a pass use what is kept, and say which
-    settings these are; a value that nobody has changed is not mentioned. Nothing is made again."""
+    """Goal: `validate`, which compares rows with the settings by which they were made, and a pass use the kept
+    settings, and print them; a value that nobody has changed is not mentioned. Nothing is made again."""
     assert reported(commands.run("pipeline", OWN)) == (10, 30)
     assert commands.said == []
     for command in ("validate", "pipeline", "monitor"):
@@ -97,15 +97,16 @@ def test_a_status_that_is_judged_otherwise(commands: Commands) -> None:
 
 
 def test_who_keeps_nothing(commands: Commands) -> None:
-    """Goal: a check, and an import of logs beside another writer, change nothing; of an older release nothing is
-    known."""
+    """Goal: a check, and an import of logs beside another writer, change nothing; the settings of an older release are
+    not known."""
     assert reported(commands.run("validate", OWN)) == (10, 30)
     assert reported(commands.run("import-logs", OWN, is_of_logs=True)) == (10, 30)
     assert kept_settings(commands.storage, "c") is None
 
 
 def test_a_question(commands: Commands) -> None:
-    """Goal: a question goes by what is kept, or by what it is given, so that a rule can be tried out on the past."""
+    """Goal: a question goes by the kept settings, or by those that it is given, so that a rule can be tried out on the
+    past."""
     commands.run("pipeline", OWN)
     kept = kept_settings(commands.storage, "c")
     assert reported(with_kept(commands.given(None), kept)) == (10, 30)
@@ -122,7 +123,8 @@ def test_a_secret_is_kept_as_a_reference(commands: Commands, monkeypatch: pytest
 
 
 def test_every_setting_that_rows_rest_on_is_kept() -> None:
-    """Goal: a new setting of these sections is kept, too; what only decides about answers is left to whoever asks."""
+    """Goal: a new setting of these sections is kept, too; a setting that only decides about answers is left to the
+    asker."""
     settings = load_settings()
     for section, names in NAMES.items():
         assert {*type(getattr(settings, section)).model_fields} - names <= {"no_commit"}

@@ -1,8 +1,7 @@
 """Goal: with a commit a minute, a checkpoint now and then and a maintenance, a table's log and dead files stop growing.
 
-What is kept of the past is nothing here, so that the test waits for no clock: versions, checkpoints and files that are
-left behind a maintenance are those since the last checkpoint, however many there were before.
-"""
+Nothing of the past is kept here, so that the test waits for no clock: the versions, checkpoints and files that a
+maintenance leaves are those since the last checkpoint, however many there were before."""
 
 from __future__ import annotations
 

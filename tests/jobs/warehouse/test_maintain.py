@@ -70,7 +70,8 @@ def test_floors(tmp_path: Path) -> None:
 
 
 def test_the_floor_of_the_history(tmp_path: Path) -> None:
-    """Goal: it rises and never sinks; coverage begins at it, and what was unknown stays so."""
+    """Goal: the floor of the history rises and never sinks; coverage begins at it, and an unknown time stays
+    unknown."""
     storage = LocalStorage(tmp_path)
     assert read_history_floor_ms([{}], storage, "c") is None
     rows: list[dict[str, Any]] = [{"from_time": START}, {"from_time": None}]

@@ -114,8 +114,8 @@ def test_two_monitors(warehouse: Path) -> None:
 
 
 def test_the_command_leaves_out_who_is_written(warehouse: Path) -> None:
-    """Goal: without leases of its own it maintains each cluster that nobody writes, says of the others who does, and is
-    refused only where others write all of them."""
+    """Goal: without leases of its own the command maintains each cluster that nobody writes, names the writers of the
+    others, and is refused only if others write all of them."""
     with writer(warehouse, "west"):
         done = run(warehouse, settings())
         with writer(warehouse, "east"), pytest.raises(OutsideError, match="Another writer holds"):
@@ -141,7 +141,7 @@ def test_one_error_ends_no_other(warehouse: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_dry_run_changes_nothing(warehouse: Path) -> None:
-    """Goal: it says what would be done, beside writers too, and commits nothing."""
+    """Goal: a dry run reports what would be done, beside writers too, and commits nothing."""
     before = {table: DeltaTable(warehouse / table.name).version() for table in TABLES}
     keep = settings(retention_days={"coordinator_records": 10, "assignments": 1}, log_hours={"groups": 5})
     with writer(warehouse, "east"):

@@ -133,8 +133,8 @@ def older_generations() -> Table:
 
 
 def test_an_older_warehouse(spark: SparkSession, tmp_path: Path) -> None:
-    """Goal: a reader sees nulls in what an older table lacks and changes nothing; a writer of one table brings all
-    tables of the warehouse to today's definition, with their rows, in a path with quotes."""
+    """Goal: a reader sees nulls for the columns that an older table lacks, and changes nothing; a writer of one table
+    brings all tables of the warehouse to today's definition, with their rows, in a path with quotes."""
     made, warehouse = str(tmp_path / "made"), str(tmp_path / "it's `here`")
     older = older_generations()
     make(spark, made, older)

@@ -45,7 +45,7 @@ WAYS: dict[str, Callable[[LocalStorage, Lease, str | None], object]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_writer_that_sleeps(tmp_path: Path, way: str) -> None:
-    """Goal: whatever a sleeper was about to do to a note, the note of its successor is what the successor wrote."""
+    """Goal: whatever a sleeper was about to do to a note, the note stays as its successor wrote it."""
     calls = 0
     while True:
         warehouse = tmp_path / str(calls)

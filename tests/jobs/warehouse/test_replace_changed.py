@@ -71,7 +71,7 @@ def test_any_changes(tmp_path: Path) -> None:
 
 
 def test_what_stays_is_written_once(tmp_path: Path) -> None:
-    """Goal: after a thousand rows that stay, a pass that changes one writes that one."""
+    """Goal: a pass that changes one row beside a thousand unchanged ones writes that one."""
     with open_test_ledger(cast("Any", None), tmp_path) as ledger:
         ledger.create(INCIDENTS)
         closed = dict.fromkeys(range(1_000), 0)

@@ -1,4 +1,4 @@
-"""Goal: the records of a closed date are sorted into files of which a question about one group opens few."""
+"""Goal: the records of a closed date are sorted into files, so that a question about one group opens few of them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def content(warehouse: Path) -> Counter[tuple[Any, ...]]:
 
 def test_closed_dates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: the rows stay, those of today where they are; each file has few partitions, in order; no reader takes it
-    for new rows; and what is sorted is not sorted again, until another file comes."""
+    for new rows; and sorted files are not sorted again, until another file comes."""
     monkeypatch.setattr(sorted_dates, "FILE_BYTES_MIN", 2_000)
     monkeypatch.setattr(sorted_dates, "ROWS_AT_ONCE", 100)
     commits, random = Commits(str(tmp_path), ()), Random(7)

@@ -40,7 +40,7 @@ def test_a_reading_that_was_given_up_leaves_no_trace() -> None:
 
 
 def test_a_reading_that_resumes_nothing_starts_over() -> None:
-    """Goal: after the table was lost, what it once held is no longer claimed."""
+    """Goal: after the table was lost, its former records are no longer claimed."""
     fresh = Reading(from_offset=5, complete_from=60, complete_from_ms=4)
     source = LedgerSource(KAFKA, IDENTITY, {0: [FIRST, AFTER_A_HOLE]})
     assert source.with_readings({0: fresh}).readings == {0: [fresh]}

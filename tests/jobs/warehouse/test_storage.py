@@ -128,7 +128,7 @@ def test_a_damaged_file_is_named(
     ],
 )
 def test_a_whole_file_of_another_form(tmp_path: Path, name: str, text: str, read: Callable[[Storage], object]) -> None:
-    """Goal: a state file that is whole, and says something else, may be a newer release's: nobody is advised to do
+    """Goal: a state file that is whole, but of another form, may be a newer release's: no sentence advises to do
     without it."""
     storage = LocalStorage(tmp_path)
     storage.write(name, text)

@@ -1,5 +1,5 @@
-"""Goal: whichever call of a commit fails, for good or once, the table is what it was or what it was to be, and the next
-try makes it so: a disk that is full, one without inodes, one that fails, one that is gone."""
+"""Goal: whichever call of a commit fails, for good or once, the table is as before or as after the commit, and the next
+try completes it: a disk that is full, one without inodes, one that fails, one that is gone."""
 
 from __future__ import annotations
 

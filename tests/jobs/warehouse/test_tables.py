@@ -1,4 +1,4 @@
-"""Goal: reading makes no table; what is not there is an empty frame, or a sentence with the remedy."""
+"""Goal: reading makes no table; a missing table is an empty frame, or a sentence with the remedy."""
 
 from __future__ import annotations
 

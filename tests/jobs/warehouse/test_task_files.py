@@ -1,5 +1,5 @@
-"""Goal: files that tasks write hold each row once, and no filter of any engine leaves out a row because of what the log
-says about them."""
+"""Goal: files that tasks write hold each row once, and no filter of any engine leaves out a row because of their
+statistics in the log."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ def record_offsets(warehouse: Path) -> list[str]:
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda archive: archive.name.removesuffix(".tar.gz"))
 def test_a_release(spark: SparkSession, tmp_path: Path, archive: Path) -> None:
     """Goal: the same inputs again add nothing, all tables are today's, and they equal those of a warehouse that today's
-    code makes of the same inputs, but for what says when and from where a row was written. Another cluster's records
-    stay as they are. Today's views answer before the tables are brought to today."""
+    code makes of the same inputs, except for columns that say when and from where a row was written. Another cluster's
+    records stay as they are. Today's views answer before the tables are migrated."""
     release = unpacked(archive, tmp_path)
     old, fresh = release / "warehouse", tmp_path / "fresh"
     answered = ask(Snapshots(str(old)), OF_THE_VIEW, {})

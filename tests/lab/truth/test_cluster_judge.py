@@ -131,12 +131,13 @@ def lag(after_s: float, **changed: Any) -> dict[str, Any]:
     ],
 )
 def test_live_lag(row: dict[str, Any], expected: list[str]) -> None:
-    """Goal: numbers must lie within what the broker had around the round; a commit that it has is not denied."""
+    """Goal: numbers must lie within the broker's own ones around the round; a commit that the broker has is not
+    denied."""
     assert outcomes(judge_lag, row) == expected
 
 
 def test_lag_at_rest() -> None:
-    """Goal: at rest, the last round is exactly what Admin says."""
+    """Goal: at rest, the last round agrees exactly with Admin."""
     answers = [asked("commits", 950, offsets=[["g", 0, 100]]), asked("ends", 950, offsets=[["g", 0, 107]])]
     for committed, behind, expected in ((100, 7, RIGHT), (100, 6, WRONG), (None, None, NOT_KNOWN)):
         tally = Tally()
@@ -163,7 +164,7 @@ def departure(client_id: str, at_ms: int, cause: str | None, member_id: str = "x
     ],
 )
 def test_departures(row: dict[str, Any], expected: list[str]) -> None:
-    """Goal: a cause is what the play did to the client, or what a broker logged of it."""
+    """Goal: a cause is right if the play did it to the client, or if a broker logged it."""
     assert outcomes(judge_departure, row) == expected
 
 
@@ -200,7 +201,7 @@ def failed(episode_id: str, at_ms: int) -> dict[str, Any]:
 
 
 def test_episodes() -> None:
-    """Goal: a fault of a broker is one episode, and there is none without a fault."""
+    """Goal: a fault of a broker is one episode, and without a fault there is no episode."""
     once = failed("e1", T + 104_000)
     assert outcomes(judge_episodes, []) == [NOT_KNOWN]
     assert outcomes(judge_episodes, [once, once]) == [RIGHT]
@@ -209,7 +210,7 @@ def test_episodes() -> None:
 
 
 def test_why() -> None:
-    """Goal: nobody's client is at fault in what is said of the time of a broker's fault."""
+    """Goal: no sentence about the time of a broker's fault blames a client."""
     (fault,) = TRUTH.faults
     said = {"severity": "warning", "fault": "client", "cause": "session_expired", "client_id": "b"}
     assert outcomes(judge_why, fault, "g", [said]) == [WRONG]

@@ -42,7 +42,7 @@ def test_the_same_release_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     [("groupledger.schemas.wire", "group_metadata.py"), ("groupledger.schemas.codec", "engine.py")],
 )
 def test_a_change(installed: Callable[[str], Path], package: str, name: str) -> None:
-    """Goal: a format with one more version, or a reader that was mended, is another codec."""
+    """Goal: a format with one more version, or a reader that was repaired, is another codec."""
     before = digest.codec_digest()
     path = installed(package) / name
     path.write_text(path.read_text() + "\n")

@@ -1,10 +1,9 @@
 """Bytes made to break the codec: damage at every position, lengths that lie, and the fuzzer.
 
-Every byte of every golden key and value is changed. All 256 values are tried in the records that stand
-for their type and version, up to 300 bytes; in the others the eight single bits and the edge values,
-and above 400 bytes four values. With EXHAUSTIVE=1 in the environment all 256 are tried everywhere,
-which takes a quarter of an hour. All inputs are enumerated or seeded, so a failure repeats.
-"""
+Every byte of every golden key and value is changed. All 256 values are tried in one record for each type and version,
+up to 300 bytes; in the others the eight single bits and the edge values, and above 400 bytes four values. With
+EXHAUSTIVE=1 in the environment all 256 are tried everywhere, which takes a quarter of an hour. All inputs are
+enumerated or seeded, so a failure repeats."""
 
 import os
 import tracemalloc
@@ -31,7 +30,7 @@ MEMORY_BASE_BYTES = 64 * 1024
 
 
 def replacements(name: str, size: int, byte: int) -> Iterable[int]:
-    """The values that stand in for one byte of a golden record of `size` bytes."""
+    """Returns the values that replace one byte of a golden record of `size` bytes."""
     is_representative = name.endswith((" typical", " range")) and size <= 300
     if is_representative or "EXHAUSTIVE" in os.environ:
         return ALL_BYTES
@@ -161,14 +160,14 @@ def test_a_length_that_lies_costs_no_memory(record_type: str, value_hex: str) ->
 def test_a_length_that_lies_inside_a_members_bytes_costs_no_memory(
     decode: Callable[[bytes], object], data: str
 ) -> None:
-    """The same for what any client can send to any group."""
+    """The same holds for every value that a client can send to any group."""
     with pytest.raises(LengthPastEndError):
         decode(bytes.fromhex(data))
     assert peak_bytes(lambda: decode(bytes.fromhex(data))) < MEMORY_BASE_BYTES
 
 
 def bombs() -> dict[str, tuple[str, bytes]]:
-    """Values that are what they say, of as many of the smallest elements as their bytes can hold."""
+    """Returns values whose counts are true: as many of the smallest elements as their bytes can hold."""
     count = BOMB_ITEMS
     empty_task_ids = varint(count + 1) + b"\x01\x01\x00" * count
     last_configs = varint(count + 1) + b"\x01\x01\x00" * count
@@ -213,7 +212,7 @@ def test_memory_stays_within_a_multiple_of_the_bytes(record_type: str, value: by
 
 
 def test_a_million_tags_in_a_few_bytes_are_refused_at_once() -> None:
-    """Tags take two bytes each, so a count above half of what remains can't be true."""
+    """Tags take two bytes each, so a count above half of the remaining bytes can't be true."""
     key, value = key_of("consumer_group_metadata"), bytes(6) + varint(1_000_000) + bytes(1000)
     with pytest.raises(LengthPastEndError):
         decode_record(key, value)

@@ -145,7 +145,7 @@ def test_a_later_version_is_read_as_the_latest_and_keeps_what_follows() -> None:
 
 @pytest.mark.parametrize("kind", ["subscription", "assignment", "connect_metadata", "streams"])
 def test_no_bytes_and_negative_versions_differ_from_damage(kind: str) -> None:
-    """Empty bytes are what a coordinator writes for a forgotten member; versions start at 0 or 1."""
+    """A coordinator writes empty bytes for a forgotten member; versions start at 0 or 1."""
     protocol = PROTOCOLS[kind]
     with pytest.raises(EmptyProtocolError):
         protocol.decode(b"")

@@ -64,7 +64,7 @@ def test_every_strict_prefix_of_a_golden_record_is_refused(golden_record: Simple
 
 
 def test_trailing_bytes_are_refused(golden_record: SimpleNamespace) -> None:
-    """A byte after the last field of a key or a value is reported where it stands."""
+    """A byte after the last field of a key or a value is reported with its place."""
     key, value = golden_record.key, golden_record.value
     with pytest.raises(errors.TrailingBytesError) as caught:
         decode_record(key + b"\x00", value)

@@ -121,7 +121,7 @@ def test_damaged_bytes_that_decode_mean_what_they_encode_to(
 @settings(max_examples=10)
 @given(data=st.data())
 def test_any_consumer_protocol_message_survives_a_round_trip(version: int, data: st.DataObject) -> None:
-    """Subscriptions and assignments of each version, with and without bytes behind them."""
+    """Subscriptions and assignments of each version survive, with and without further bytes after them."""
     trailing = data.draw(st.binary(max_size=3))
     subscription = ProtocolMessage(version, data.draw(messages(SUBSCRIPTION, version)), trailing)
     assert decode_subscription(encode_subscription(subscription)) == subscription

@@ -43,7 +43,7 @@ def test_every_strict_prefix_is_refused(golden_share_state: SimpleNamespace) -> 
 
 
 def test_damaged_records_decode_as_the_tool_decodes_them(hostile_share_state: list[SimpleNamespace]) -> None:
-    """Damaged records decode to what the tool prints, or are refused."""
+    """Damaged records decode as Kafka's tool prints them, or are refused."""
     decoded = 0
     for hostile in hostile_share_state:
         try:

@@ -24,7 +24,8 @@ def test_as_the_pattern(text: str) -> None:
 @pytest.mark.parametrize("part", [" (a", " (a) [", ") [", " (", " (a) [x", "] ", " (a) [ (a)", "a"])
 @pytest.mark.parametrize("end", [")", "]", " (kafka.Logger)", " (kafka.Logger) [thread]", ""])
 def test_a_line_made_to_hold_us_up(part: str, end: str) -> None:
-    """Goal: a megabyte of what makes the pattern go back is answered at once, and as for a shorter text."""
+    """Goal: a megabyte of text that makes the pattern go back is answered at once, and in the same way as a shorter
+    text."""
     shorter, longer = (find_tail(part * count + end) for count in (50, 1_000_000 // len(part)))
     assert (shorter is None) == (longer is None)
     assert shorter is None or longer is None or shorter[1] == longer[1]

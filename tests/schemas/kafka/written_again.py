@@ -20,7 +20,8 @@ class WrittenAgain:
 
 
 def written_again(line: str) -> tuple[str, WrittenAgain | None]:
-    """Returns the text of an entry, and what is written for what the table reads in it; None if no template fits."""
+    """Returns the text of an entry, and the text that the table writes from the values that it reads in it; None if no
+    template fits."""
     parsed = parse_log_line(line, "UTC")
     assert parsed is not None
     prefix = PREFIX.match(parsed.message)

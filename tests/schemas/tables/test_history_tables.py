@@ -49,7 +49,7 @@ def test_nested_rows_have_the_columns_of_their_structs(tables: Tables) -> None:
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_keys(table: Table) -> None:
-    """Goal: the key's columns are there, begin with the cluster and the group, and are what upserts go by."""
+    """Goal: the key's columns exist, begin with the cluster and the group, and are those of upserts."""
     assert set(table.key) | set(table.statistics_columns) <= set(table.schema.fieldNames())
     assert table.key == ("cluster", "group_id", *KEYS.get(table.name, ()))
     assert all(field.metadata["comment"] for field in table.schema.fields)

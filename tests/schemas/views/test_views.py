@@ -72,7 +72,7 @@ def test_offset_commits_in_spark(session: SparkSession, tables: Tables, expected
 
 
 def test_offset_commits_in_duckdb(tables: Tables, expected: list[str], tmp_path: Path) -> None:
-    """Goal: so does DuckDB, over the tables' Parquet files."""
+    """Goal: DuckDB gives the view's rows, too, over the tables' Parquet files."""
     with duckdb.connect() as connection:
         for table in INPUTS:
             files = tmp_path / table.name

@@ -151,7 +151,7 @@ def modern_groups() -> list[GroupLog]:
 
 
 def _real_group(group_id: str, of: tuple[str, int, Sequence[tuple[str, int]]]) -> GroupLog:
-    """A group of KIP-848's kind as a real broker wrote it, with a commit in each of the places behind each of the
+    """Returns a group of KIP-848 as a real broker wrote it, with a commit in each of the places after each of the
     coordinator's operations."""
     source, kafka_partition, places = of
     names = topic_names(consumer_groups(source))

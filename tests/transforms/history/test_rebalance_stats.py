@@ -118,7 +118,7 @@ def rows(stats: DataFrame) -> dict[tuple[str, str, int], dict[str, Any]]:
 
 
 def test_counts(rows: dict[tuple[str, str, int], dict[str, Any]]) -> None:
-    """Goal: births, follow-ups and unseen generations are distinguished; what nobody knows adds nothing."""
+    """Goal: births, follow-ups and unseen generations are distinguished; unknown values add nothing."""
     names = (
         *("rebalances", "births", "increments_without_record", "cooperative_follow_ups", "mean_interval_ms"),
         *("members_joined", "members_left", "members_replaced", "partitions_moved", "pause_lower_ms"),
@@ -133,7 +133,7 @@ def test_counts(rows: dict[tuple[str, str, int], dict[str, Any]]) -> None:
 
 
 def test_storms(rows: dict[tuple[str, str, int], dict[str, Any]]) -> None:
-    """Goal: a storm counts where it is recognized; restarting every member is none."""
+    """Goal: a storm counts where it is recognized; restarting every member is no storm."""
     found = {key: (row["storms"], row["storm_rebalances"]) for key, row in rows.items() if row["storms"]}
     assert found == {
         ("storm", "hour", 1): (2, 4),

@@ -217,6 +217,6 @@ def test_the_same_however_it_is_cut(spark: SparkSession) -> None:
 
 
 def without_samples(lines: DataFrame) -> set[Any]:
-    """Returns what is known of ends where nothing was sampled, of what is new."""
+    """Returns the high watermarks of new commits if nothing was sampled."""
     steps = with_ends(steps_of(lines.where("sampled_until_ms IS NULL"), GAP_MS, BEGAN_AT_MS), None, BEGAN_AT_MS)
     return {row.high_watermark for row in steps.select("high_watermark").distinct().collect()}

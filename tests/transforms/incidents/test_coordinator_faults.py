@@ -34,7 +34,7 @@ def tables(*, with_logs: bool) -> tuple[pa.Table, pa.Table]:
 
 
 def test_faults_of_a_recorded_cluster() -> None:
-    """Goal: with logs and without, the two faults and the groups that they hit, and no other."""
+    """Goal: with logs and without, the two faults and the groups that they hit are found, and no others."""
     for with_logs in (True, False):
         gone, records = tables(with_logs=with_logs)
         lines = [line_of_row(row) for row in log_rows(LOGS if with_logs else []) if row["kind"] in (LOADED, *GIVEN_UP)]

@@ -212,8 +212,8 @@ def test_a_member_may_poll_that_commits_nothing(commits: list[dict[str, Any]]) -
 
 @pytest.mark.parametrize(("seconds", "sure"), [(55, 0.7), (62, 0.85), (79, 0.85), (90, 0.7)])
 def test_who_leaves_when_its_interval_is_over(seconds: int, sure: float) -> None:
-    """Goal: a member that leaves without a reason, a minute after its last regular commit, had not polled; whoever is
-    closed sooner or later was closed."""
+    """Goal: a member that leaves without a reason, a minute after its last regular commit, had not polled; a member
+    that leaves sooner or later was closed."""
     gone = [member("m0", -9, seconds / 60, "left_poll_timeout", leave_cause_confidence=0.7)]
     (row,) = with_poll_timeouts(gone, by_clock("m0", client_software_name="librdkafka"))
     assert (row["leave_cause"], row["leave_cause_confidence"]) == ("left_poll_timeout", sure)
@@ -276,7 +276,7 @@ def test_nobody_well_is_blamed() -> None:
     ],
 )
 def test_a_change_of_members_is_no_trouble(cause: str | None, members: list[dict[str, Any]]) -> None:
-    """Goal: a deployment is there for whoever asks, and no alarm; a group that starts has not changed."""
+    """Goal: a deployment is shown to those who ask, and is no alarm; the start of a group is no change of members."""
     causes = {each["cause"]: each["severity"] for each in found(members=members)}
     assert causes.get(cause) == (None if cause is None else "info")
     assert {*causes.values()} <= {"info"}
@@ -395,7 +395,8 @@ def test_a_rebalance_that_lasts_waits_for_a_member(others: list[dict[str, Any]],
 
 
 def test_a_rebalance_may_wait_for_a_static_member_that_is_gone() -> None:
-    """Goal: with static members, the advice is not only to stop a process that hangs: it may have been closed."""
+    """Goal: with static members, the advice is not only to stop a process that hangs: the process may have been
+    closed."""
     (static,) = found(members=[member("m0", -9, None, group_instance_id="pod-0")], **rebalancing(0, 1, 2.5))
     (dynamic,) = found(members=[member("m0", -9, None)], **rebalancing(0, 1, 2.5))
     assert "removeMembersFromConsumerGroup" in static["advice"]
@@ -511,8 +512,9 @@ def test_offsets_in_transactions_prove_no_rollback_by_themselves(sent: Callable[
 
 
 def test_a_rollback_is_no_silence() -> None:
-    """Goal: with the request log, who sends offsets in transactions that are rolled back is not said to commit
-    nothing; without it, that is one of the causes left; and with a log without such requests it is not."""
+    """Goal: with the request log, a member that sends offsets in transactions that are rolled back is not said to
+    commit nothing; without the log, that is one of the remaining causes; and with a log without such requests it is
+    not."""
     polled = [request("m0", n / 6) for n in range(18)]
     hangs = [member("m0", -9, None, rebalance_timeout_ms=60_000)]
     sent = [request("m0", n / 2, api="TXN_OFFSET_COMMIT") for n in range(6)]

@@ -1,4 +1,5 @@
-"""Goal: rounds of one thing are one stretch, in one look or in two, and what ended too soon is not kept."""
+"""Goal: rounds of the same trouble are one stretch, in one look or in two, and a stretch that ended too soon is not
+kept."""
 
 from __future__ import annotations
 

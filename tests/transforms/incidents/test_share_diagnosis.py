@@ -70,7 +70,8 @@ def test_records_that_were_rejected() -> None:
 
 
 def test_deliveries_that_fail_again_and_again() -> None:
-    """Goal: a group that stands since its deliveries fail has one diagnosis, with both symptoms' time and harm."""
+    """Goal: a group that stands still since its deliveries fail has one diagnosis, with both symptoms' time and
+    harm."""
     deliveries = [delivery(n / 2, 50, 53, AVAILABLE, n + 1) for n in range(1, 4)]
     (only,) = found(THERE, *STANDS, deliveries=deliveries)
     assert (only["cause"], only["records_behind"], only["severity"]) == ("deliveries_fail", 46, "warning")
@@ -87,7 +88,8 @@ def test_one_release_is_none() -> None:
     ("left", "cause"), [("left", "members_left"), ("session_expired", "members_expired")], ids=["left", "expired"]
 )
 def test_nobody_is_left(left: str, cause: str) -> None:
-    """Goal: a share group whose members are gone while records wait is an error, with who was last and since when."""
+    """Goal: a share group whose members are gone while records wait is an error, with its last member and the time
+    since then."""
     (only,) = found([member("m0", -9, -2, left)], *STANDS)
     assert (only["cause"], only["severity"], only["client_id"]) == (cause, "error", "m0")
     assert only["since"] == AT - 2 * MINUTE
@@ -116,13 +118,13 @@ def test_nothing_is_wrong_or_known() -> None:
 
 
 def test_what_is_done_out_of_order_is_progress() -> None:
-    """Goal: the start stands at a record that is still locked, and the others are done: that is no standstill."""
+    """Goal: the start stays at a record that is still locked, and the later records are done: that is no standstill."""
     passes = [a_pass(at, 50, 90 + at, delivery_complete_count=10 + at, lag=30) for at in (0, 3, 6)]
     assert found(THERE, *passes) == []
 
 
 @pytest.mark.parametrize("group_type", ["classic", "consumer", "streams"])
 def test_other_groups_have_no_deliveries(group_type: str) -> None:
-    """Goal: the signs of a share group are of no other."""
+    """Goal: a diagnosis of another type of group does not use the signs of share groups."""
     rows = DiagnosisRows(group_type=group_type, members=THERE, known_until=AT + timedelta(hours=1))
     assert diagnoses(rows) == []

@@ -64,7 +64,7 @@ def test_transactions_are_remembered(spark: SparkSession) -> None:
 
 
 def test_steps_of_any_length(spark: SparkSession) -> None:
-    """Goal: the seeds behind the last round are the same in one step and in some, whatever was removed, made anew, or
+    """Goal: the seeds after the last round are the same in one step and in several, whatever was removed, made anew, or
     had no answer."""
     random = Random(19)
     watermarks, records, ends = random_log(random)

@@ -66,7 +66,7 @@ def test_a_request() -> None:
 
 
 def test_a_line_of_the_server_log() -> None:
-    """Goal: it ends the entry that it is in, what it cut off is reported, and the next entry is read."""
+    """Goal: a long line ends its entry, the cut is reported, and the next entry is read."""
     texts = [EVENT + END, EVENT, "z" * 1_000, "lost (a.Logger)", EVENT + END]
     assert [row[:2] for row in of_events(numbered(texts, cut=2))] == [
         (0,),

@@ -1,5 +1,5 @@
-"""Goal: a line gives the same row whatever wraps it and however a logging library lays it out, in both logs; and what a
-container has cut is joined again."""
+"""Goal: a line gives the same row whatever wraps it and however a logging library lays it out, in both logs; and lines
+that a container has cut are joined again."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def rows(log: str, texts: Sequence[str], passes: Sequence[Sequence[int | None]] 
 
 
 def reported(log: str, texts: Sequence[str], **how: Any) -> list[tuple[Any, ...]]:
-    """The instant of each row, whether it is ambiguous, its line, and what is said of the group."""
+    """Returns the instant of each row, whether it is ambiguous, its line, and the facts about the group."""
     what = ("group_id", "generation", "error" if log == "request" else "kind")
     found = [row[ROW] for row in rows(log, texts, **how) if row[ROW] is not None]
     return [
@@ -217,7 +217,8 @@ def test_names_with_line_breaks_in_a_container() -> None:
 
 
 def test_a_line_that_is_cut_for_ever() -> None:
-    """Attack: a container's line never ends, in parts of a byte; what is too long is joined no further, and kept."""
+    """Attack: a container's line never ends, in parts of a byte; a line that is too long is joined no further, and
+    kept."""
     whole = TEXT_LAYOUTS["kafka"](*SAID["request"])
     parts = [f"{NANOS} stdout P {part}" for part in [whole[:100], *"x" * 30_000]]
     found = rows("request", [*parts, f"{NANOS} stdout F ", f"{NANOS} stdout F {whole}"])
@@ -239,7 +240,7 @@ def test_requests_of_other_apis_are_passed_over_in_json() -> None:
     lambda name: {**WRAPPERS, **SOURCES_ONLY}[name]("{")[0]
 ))  # fmt: skip
 def test_any_line(text: str) -> None:
-    """Attack: whatever stands in a line, it is taken apart, and raises nothing."""
+    """Attack: any text of a line is taken apart, and raises nothing."""
     layer = layer_of(text)
     assert layer is None or isinstance(layer.text, str)
     for log in SAID:

@@ -102,7 +102,8 @@ def test_regression(rows: Rows) -> None:
 
 
 def test_values(rows: Rows) -> None:
-    """Goal: a removal is no commit; offset -1 is one, of nothing; what Kafka writes for "none" is null."""
+    """Goal: a removal is no commit; a commit of offset -1 is a commit without an offset; Kafka's values for "none" are
+    null."""
     assert ("g1", 12) not in rows
     assert rows["g1", 10].committed_offset is None
     row = rows["g1", 3]
@@ -112,14 +113,15 @@ def test_values(rows: Rows) -> None:
 
 @dataclass
 class Member:
-    """Where a member stands by its newest record: its epoch, and of what it has the epoch at which it got it."""
+    """Where a member stands by its newest record: its epoch, and for each of its partitions the epoch at which it got
+    it."""
 
     epoch: int
     has: dict[tuple[str, int], int]
 
 
 def members_then(group_id: str) -> Iterator[tuple[int, dict[str, Member]]]:
-    """Yields where the members of a real group stand after each operation, with its last offset."""
+    """Yields the epochs and partitions of a real group's members after each operation, with its last offset."""
     members: dict[str, Member] = {}
     for record in real_operations(group_id):
         if record["record_type"].endswith("group_current_member_assignment"):

@@ -1,4 +1,4 @@
-"""Offsets: what is written, what is read back, and when they go."""
+"""Offsets are written, read back, and removed as by a broker."""
 
 from typing import Any
 
@@ -161,7 +161,7 @@ def test_deleting_a_group_ends_what_is_pending(driver: Any) -> None:
 
 
 def test_offset_delete_of_a_pending_offset(driver: Any) -> None:
-    """A tombstone is written for it too; what is not there at all needs none."""
+    """A tombstone is written for a pending offset, too; an offset that is not there needs none."""
     in_transaction(driver, 7, OffsetToCommit(topic="orders", partition=0, offset=9))
     driver.take_records()
     request = OffsetDeleteRequest(

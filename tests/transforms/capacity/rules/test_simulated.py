@@ -33,7 +33,7 @@ SEEDS = range(4)
 
 
 class Case(NamedTuple):
-    """Members that process at a known pace, and what each partition gets in a minute."""
+    """Members that process at a known pace, and the records that each partition gets in a minute."""
 
     members: int
     per_minute: tuple[int, ...]
@@ -136,8 +136,8 @@ def lag_of(simulation: Simulation, group_id: str, owners: dict[int, dict[TopicPa
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_six_would_do(seed: int) -> None:
-    """Goal: two members can't carry six partitions of ten records a second; one partition each is four fifths of what
-    a member can do."""
+    """Goal: two members can't carry six partitions of ten records a second; six members with one partition each would
+    work at four fifths of their pace."""
     reported, _ = found(OVERLOADED, seed)
     assert reported.members_needed == 6
     assert CapacityFinding.MORE_NEEDED in reported.findings
@@ -188,7 +188,7 @@ def test_more_members_than_partitions(seed: int) -> None:
 
 
 def test_uneven_pace() -> None:
-    """Goal: members that take twice as long are seen as slower, and nobody is among members that are alike."""
+    """Goal: members that take twice as long are seen as slower, and no member is called slow among equal ones."""
     uneven = Counter(CapacityFinding.UNEVEN_PACE in found(UNEVEN, seed)[0].findings for seed in SEEDS)
     alike = Counter(CapacityFinding.UNEVEN_PACE in found(OVERLOADED, seed)[0].findings for seed in SEEDS)
     assert alike[True] == 0

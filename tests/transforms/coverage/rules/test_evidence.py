@@ -65,7 +65,7 @@ def read_in_passes(log: CleanedLog) -> None:
 
 
 def check_state(log: CleanedLog, readings: list[Reading], rows: dict[int, object], position: int) -> None:
-    """Checks that what is held of a key is its newest record, unless the readings say that they can't know."""
+    """Checks that the known state of a key is its newest record, unless the readings say that they can't know."""
     lost_from = max((each.from_offset for each in readings if each.is_state_lost), default=0)
     held = {key: at for at, key in sorted(rows.items())}
     for key, at in held.items():
@@ -107,7 +107,7 @@ def test_keys_that_come_again(seed: int) -> None:
 
 def test_a_cleaning_that_is_half_done() -> None:
     """Goal: a segment below was thinned by a record far above, and a key comes again in between: all records there are
-    reported, and nothing is said of the thinned key before the log's end."""
+    reported, and nothing is claimed about the thinned key before the log's end."""
     headers = [BatchHeader(0, 3, 2, is_without_rows=False), BatchHeader(4, 9, 6, is_without_rows=False)]
     assert explained_from([Gap(1, 3)], 0, lambda *_: headers) == 3
     read = Read(begin=0, end=10, begin_ms=0, explained_from=3, proof="batch_headers", at_end=(12, 700))

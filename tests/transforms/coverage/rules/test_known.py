@@ -44,8 +44,8 @@ def test_beyond(time: Time, beyond: tuple[str, ...]) -> None:
 
 
 def test_a_sentence() -> None:
-    """Goal: one sentence has all the sources that fall short, and what to do; no earlier time helps where one of them
-    was never read."""
+    """Goal: one sentence has all the sources that fall short, and the remedy; no earlier time helps if one of them was
+    never read."""
     time = Time(until=END + SECOND)
     assert why_not_known(KNOWN, (Source.TOPIC, Source.INCIDENTS), time) == (
         "Not known for all of the time that was asked: the log is read up to 2026-01-01T12:00:00.000Z only, and"

@@ -1,4 +1,4 @@
-"""Goal: it is known at which ends of a log keys may have stood as nobody can know."""
+"""Goal: the rules know at which ends of a log the state of a key can't be known."""
 
 from __future__ import annotations
 

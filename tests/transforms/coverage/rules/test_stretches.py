@@ -27,7 +27,7 @@ def test_the_first_read_was_not_finished() -> None:
 
 
 def test_behind_a_log_that_was_cut() -> None:
-    """Goal: whichever stretch of the new reading is first says that nothing is known of the groups it does not name."""
+    """Goal: the first stretch of the new reading says that nothing is known of groups that it does not name."""
     cut = Reading(from_offset=70, complete_from=70, complete_from_ms=2000, is_state_lost=True)
     for reading, first in ((cut, "complete"), (replace(cut, settled_from=75), "compacted")):
         found = stretches([FIRST, reading], 80, 5000)
@@ -133,7 +133,7 @@ def readings_from(steps: list[dict[str, Any]]) -> tuple[list[Reading], int]:
 
 @given(st.lists(READING, min_size=1, max_size=4), st.none() | st.integers(4, 6))
 def test_readings_are_made_again(steps: list[dict[str, Any]], known_until_ms: int | None) -> None:
-    """Goal: stretches that were kept stand for readings that give the same stretches, however they came to be."""
+    """Goal: stretches that were kept give readings that give the same stretches, however the stretches came to be."""
     readings, position = readings_from(steps)
     assume(readings[-1].begin < position)  # a last reading without a record leaves no stretch to make it from
     found = stretches(readings, position, known_until_ms)

@@ -20,7 +20,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def consumer_groups(name: str = "consumer_groups") -> list[dict[str, Any]]:
-    """Returns the records, or what `consumer_groups_described` holds: what the broker said of the groups meanwhile."""
+    """Returns the records or, from `consumer_groups_described`, the broker's descriptions of the groups meanwhile."""
     return [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text(encoding="ascii").splitlines()]
 
 

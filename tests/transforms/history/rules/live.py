@@ -2,8 +2,7 @@
 
 Each round one thing happens (somebody joins, leaves, dies, restarts, subscribes anew; a topic grows; the leader fails
 to sync; the group is deleted), and then the members rejoin until the group is at rest, with commits in between. The
-truth is what the consumers learned: who owned what from which record on.
-"""
+truth is the consumers' own knowledge: which partitions each owned from which record on."""
 
 from __future__ import annotations
 
@@ -166,7 +165,7 @@ class LiveGroup:
         self.ask(DeleteGroupsRequest(self.request_id(), (GROUP,)))
 
     def commit(self) -> None:
-        """Everybody commits what it owns, one after the other; who owns nothing commits nothing."""
+        """Every member commits its partitions, one after the other; a member without partitions commits nothing."""
         for consumer in self.consumers:
             self.committed += 1
             self.now_ms += 13

@@ -134,8 +134,8 @@ def owners_at(assignments: Table, offset: int) -> dict[tuple[str, int], str]:
 
 @pytest.mark.parametrize("group_id", ["dynamic", "static"])
 def test_owners(log: list[dict[str, Any]], group_id: str) -> None:
-    """Goal: after every record, the owners are those that the members' newest assignments name; who is away owns
-    nothing."""
+    """Goal: after every record, the owners are those that the members' newest assignments name; a member that is away
+    owns nothing."""
     records = of_group(log, group_id)
     assignments = whole(log, group_id)["assignments"]
     reported = [(offset, owners_at(assignments, offset)) for offset, _ in owners_by_records(records)]
@@ -179,8 +179,8 @@ def test_a_static_member_that_comes_back(log: list[dict[str, Any]]) -> None:
 
 
 def test_there_and_back(log: list[dict[str, Any]]) -> None:
-    """Goal: a live upgrade and the live downgrade after it keep the incarnation and the numbers; who left at the
-    downgrade is who is missing in the classic record, and every rebalance is reported in full."""
+    """Goal: a live upgrade and the live downgrade after it keep the incarnation and the numbers; a member left at the
+    downgrade if the classic record lacks it, and every rebalance is reported in full."""
     tables = whole(log, "migrated")
     rows = [(*key, row["group_type"], row["ended_by"]) for key, row in tables["generations"].items()]
     assert rows == [
@@ -211,8 +211,8 @@ def compacted(records: list[dict[str, Any]], count: int) -> list[dict[str, Any]]
 
 @pytest.mark.parametrize("group_id", GROUPS)
 def test_a_compacted_beginning(log: list[dict[str, Any]], group_id: str) -> None:
-    """Goal: after a compacted beginning of any length the owners are the true ones, and no epoch, cause, movement or
-    convergence is reported otherwise than by the whole log."""
+    """Goal: after a compacted beginning of any length the owners are the true ones, and every reported epoch, cause,
+    movement or convergence is that of the whole log."""
     records = of_group(log, group_id)
     truth = whole(log, group_id)
     for count in range(1, len(records)):
@@ -238,8 +238,8 @@ def test_a_compacted_beginning(log: list[dict[str, Any]], group_id: str) -> None
 
 
 def test_the_timeline(log: list[dict[str, Any]]) -> None:
-    """Goal: an epoch's entry says who came and went in the records before it, what moved after it, and who was waited
-    for, for how long; a conversion brings nobody and takes nobody."""
+    """Goal: an epoch's entry has the members that came and went in the records before it, the partitions that moved
+    after it, and the members for which others waited, and for how long; a conversion brings nobody and takes nobody."""
     entries = {group_id: timeline_of(whole(log, group_id)) for group_id in ("dynamic", "migrated")}
     joins = entries["dynamic"][1]
     assert [each["client_id"] for each in joins["joined"]] == ["dynamic-b"]
@@ -288,8 +288,8 @@ SAYS = [
 
 @pytest.mark.parametrize(("name", "said"), SAYS)
 def test_the_broker_says_the_same(name: str, said: dict[str, Any]) -> None:
-    """Goal: at the end of each step the open rows are what the broker answered then: epochs, members, what each owns,
-    and whether the group was stable."""
+    """Goal: at the end of each step the open rows agree with the broker's answer: epochs, members, what each owns, and
+    whether the group was stable."""
     log = consumer_groups(name)
     names = topic_names(log)
     before = [each for each in of_group(log, said["group_id"]) if each["after_ms"] <= said["after_ms"]]

@@ -124,8 +124,8 @@ def test_an_upgrade_and_the_join_behind_it_share_a_moment(log: list[dict[str, An
 
 
 def test_a_downgrade_names_nobody_who_left(log: list[dict[str, Any]]) -> None:
-    """Goal: a live downgrade removes all members alike and raises no epoch: who left is who is missing in the classic
-    record, whose generation is the group's last epoch."""
+    """Goal: a live downgrade removes all members alike and raises no epoch: the members that left are missing in the
+    classic record, whose generation is the group's last epoch."""
     records = of_step(log, "it leaves: a downgrade")
     removals = [f"-{each}" for each in (CURRENT, CURRENT, TARGET, TARGET, TARGET_EPOCH, MEMBER, MEMBER)]
     assert kinds(records)[:10] == [*removals, f"-{PARTITIONS}", f"-{EPOCH}", CLASSIC]

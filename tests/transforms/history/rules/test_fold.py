@@ -231,7 +231,7 @@ def test_what_is_removed_behind_the_group_does_not_bring_it_back(group_type: str
 
 
 def test_group_of_another_type() -> None:
-    """Goal: it appears in groups by its type, with its epoch, and nowhere else."""
+    """Goal: a group of another type appears in groups by its type, with its epoch, and nowhere else."""
     tables = folded(Log().other("share", 1).other("share", 2).entries)
     assert (tables.group["group_type"], tables.group["group_epoch"], tables.group["is_simple"]) == ("share", 2, False)
     assert not any(tables.table(name) for name in ("generations", "members", "assignments", "rebalances"))
@@ -265,7 +265,7 @@ def test_compacted_transitions_claim_nothing() -> None:
 
 
 def test_a_hole_ends_what_was_open() -> None:
-    """Goal: after a hole the owner is unknown until a record shows; the member is the same one."""
+    """Goal: after a hole the owner is unknown until a record shows it; the member is the same one."""
     log = Log().record(1, member("a", 0)).mark("unknown")
     hole_at = log.offset + 1
     log.offset += 10
@@ -313,8 +313,8 @@ def test_a_thinned_stretch_without_its_tombstones() -> None:
 
 @pytest.mark.parametrize("hiding", ["unknown", "compacted"])
 def test_a_group_whose_end_may_be_hidden(hiding: str) -> None:
-    """Goal: it neither lives nor has ended, and has no known commits, until it is seen again; then those of before are
-    not counted. One whose end was seen stays ended."""
+    """Goal: a group whose end may be hidden neither lives nor has ended, and has no known commits, until a record shows
+    it again; then earlier commits are not counted. A group whose end was seen stays ended."""
     names = ("is_alive", "is_simple", "committed_partition_count", "member_count")
     log = Log().record(1, member("a", 0)).commit(0).commit(1).mark(hiding, is_state_lost=hiding == "compacted")
     log.offset += 10
@@ -328,8 +328,8 @@ def test_a_group_whose_end_may_be_hidden(hiding: str) -> None:
 
 
 def test_a_compacted_stretch_that_has_all_its_records() -> None:
-    """Goal: there a group is known from its first record on, and another one's absence says nothing; a group without a
-    record there is known again where the complete stretch begins."""
+    """Goal: in such a stretch a group is known from its first record on, and another group's absence says nothing; a
+    group without a record there is known again where the complete stretch begins."""
     log = Log().record(1, member("a", 0)).mark("compacted", has_all_records=True)
     renewed = folded(log.record(2, member("a", 0)).record(3, member("b", 0)).entries)
     assert [row["hole_cause"] for row in renewed.table("rebalances")] == [None, "not_covered", None]
@@ -408,8 +408,8 @@ def test_broken_assignment_is_unknown_not_unowned() -> None:
 
 
 def test_an_unknown_protocol_type_has_unknown_owners() -> None:
-    """Goal: members of a schema registry own what nobody here can read: no count says none, and no partition is said to
-    have no owner; without members it has none."""
+    """Goal: nobody here can read what members of a schema registry own: no count is 0, and no partition is called
+    unowned; without members the group owns nothing."""
     registry: dict[str, Any] = {"protocol_type": "sr", "protocol": "v0"}
     log = Log().record(1, member("a", is_readable=False, topics=None, assignment_error=None), **registry)
     tables = folded(log.record(2, protocol_type="sr").entries[:1])
@@ -477,8 +477,8 @@ def test_a_simple_group_ends_with_its_last_offset() -> None:
 
 
 def test_what_has_a_generation_or_unknown_offsets_outlives_them() -> None:
-    """Goal: a group that had members ends with its tombstone alone, and a simple one that may have offsets behind a
-    hole does not end with the last one that is known."""
+    """Goal: a group that had members ends with its tombstone alone, and a simple group that may have offsets in a hole
+    does not end with the last known one."""
     log = Log().record(1, member("a", 0)).record(2).commit(0).commit(0, at=None)
     assert folded(log.entries).group["is_alive"]
     behind = Log().commit(0).mark("unknown")

@@ -54,7 +54,7 @@ def whole(group_id: str) -> dict[str, Table]:
 
 @pytest.mark.parametrize("said", DESCRIBED, ids=itemgetter("step"))
 def test_what_the_broker_says(said: dict[str, Any]) -> None:
-    """At the end of each step epoch, target, members, their epochs and what they have are what the broker says."""
+    """At the end of each step epoch, target, members, their epochs and their holdings agree with the broker."""
     tables = up_to(said["group_id"], said["step"])
     assert differs_from(said, tables, TYPE_OF[said["group_id"]]) == []
 

@@ -1,4 +1,4 @@
-"""Goal: the history of KIP-848, share and streams groups is what the simulator's coordinator knew, whatever happens."""
+"""Goal: the history of KIP-848, share and streams groups agrees with the simulator's coordinator, whatever happens."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ def instants(live: LiveGroup) -> Iterable[int]:
 @some
 @given(live=histories)
 def test_tables_equal_the_truth(live: LiveGroup) -> None:
-    """Goal: generations, leaders, members and owners at every instant are what the consumers learned, and the changes
-    of a rebalance are the difference of its members."""
+    """Goal: generations, leaders, members and owners at every instant agree with the consumers' own knowledge, and the
+    changes of a rebalance are the difference of its members."""
     tables = folded(live.log())
     stated = [row for row in tables.table("generations") if row["generation"]]
     reported = [each for each in live.truth if each.generation > 0]
@@ -120,8 +120,8 @@ def test_kinds_of_protocol(live: LiveGroup) -> None:
 @some
 @given(live=histories, data=st.data())
 def test_cuts_and_repeats_change_nothing(live: LiveGroup, data: st.DataObject) -> None:
-    """Goal: any cut of the log into batches, each of which may begin again before the last one's end, gives the same
-    tables and the same open state."""
+    """Goal: any cut of the log into batches gives the same tables and the same open state, also if a batch begins
+    before the end of the one before it."""
     log = with_marks(live.log(), data)
     at_once = Tables()
     at_once.take(log)
@@ -188,9 +188,9 @@ CLAIMED = (
 @settings(max_examples=80, deadline=None)
 @given(live=histories, data=st.data(), skew_ms=st.sampled_from([0, 0, 4_000]))
 def test_compaction_and_holes_make_no_answer_wrong(live: LiveGroup, data: st.DataObject, skew_ms: int) -> None:
-    """Goal: superseded records may be gone from a compacted stretch, and everything from a hole: what a surviving
-    record states is equal, no definite owner is wrong (even by a skewed clock), and a transition that is no hole claims
-    what it claims in the whole log."""
+    """Goal: superseded records may be gone from a compacted stretch, and everything from a hole: the statements of a
+    surviving record are equal, no definite owner is wrong (even by a skewed clock), and a transition that is no hole
+    has the claims that it has in the whole log."""
     log = live.log()
     end = log[-1].kafka_offset + 1 if log else 1  # type: ignore[union-attr]  # no mark is in it
     first, second, third = sorted(data.draw(st.tuples(*[st.integers(0, end)] * 3)))

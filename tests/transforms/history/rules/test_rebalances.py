@@ -1,4 +1,4 @@
-"""What a rebalance row says: its changes, its kind, what it cost, and the inferred trigger."""
+"""A rebalance row has its changes, its kind, its cost, and the inferred trigger."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_changes(before: Members, after: Members, kinds: list[str]) -> None:
 
 
 def test_what_changes_name() -> None:
-    """Goal: members, topics and partitions that changed stand in their columns."""
+    """Goal: members, topics and partitions that changed are in their columns."""
     log = Log().record(1, member("a", 0, **HOST), protocol="range")
     log.record(2, member("b", 0, 1, 2, topics=("orders", "payments"), **HOST), protocol="roundrobin")
     log.record(3, member("b", 0, 1, 2, topics=("orders",), **HOST), protocol="roundrobin")
@@ -164,7 +164,8 @@ def test_pause_without_bounds_is_null() -> None:
 
 
 def test_commits_before_a_hole_bound_nothing() -> None:
-    """Goal: newer ones may lie in the hole, so that they are neither a bound nor what was committed before."""
+    """Goal: newer commits may lie in the hole, so that the commits before it are neither a bound nor the last committed
+    offsets."""
     log = Log().record(1, member("a", 0), member("b", 1)).commit(0, 1).mark("unknown")
     log.offset += 5
     log.mark("complete").record(2, member("a", 0), member("b", 1)).commit(0)

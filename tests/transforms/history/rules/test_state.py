@@ -36,7 +36,7 @@ def some_group() -> str:
 
 
 def test_format_2() -> None:
-    """Goal: a state of the release that wrote lists without names is read, and written as today's."""
+    """Goal: a state with lists without names, of an earlier release, is read, and written in today's form."""
     group = load(FORMAT_2)
     assert group.members["a"].facts.topics == ("t",)
     assert group.members["a"].facts.rebalance_timeout_ms == 300_000
@@ -50,7 +50,7 @@ def test_format_2() -> None:
 
 
 def test_a_field_that_an_older_version_did_not_have() -> None:
-    """Goal: it takes its default, in a record and in the group itself."""
+    """Goal: a field that an older version did not have takes its default, in a record and in the group itself."""
     packed = json.loads(some_group())
     at = packed["names"]["commits"].index("owner_commits")
     del packed["names"]["commits"][at], packed["universe"]

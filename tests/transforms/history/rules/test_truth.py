@@ -60,8 +60,8 @@ def all_ledgers() -> list[tuple[Group, Ledger]]:
 
 @pytest.mark.parametrize("name", COMPLETE)
 def test_tables_equal_the_truth(name: str) -> None:
-    """Goal: no generation, interval of ownership, tenure or rebalance is missing, none is too many, and what a
-    rebalance changed is named; holes are exactly where a generation has no record."""
+    """Goal: no generation, interval of ownership, tenure or rebalance is missing, none is too many, and the changes of
+    a rebalance are named; holes are exactly where a generation has no record."""
     for group, ledger in played(name):
         assert differences(group, ledger) == {"generations": [], "assignments": [], "members": [], "rebalances": []}
         assert untimely_tenures(group, ledger) == []
@@ -87,8 +87,8 @@ def test_triggers_by_log() -> None:
 
 
 def test_inferred_triggers() -> None:
-    """Goal: at least nine of ten guesses are right, and of each trigger that scenarios bring about often most are found
-    and most guesses hold; the surest are right more often than the others."""
+    """Goal: at least nine of ten guesses are right; for each frequent trigger, most cases are found and most guesses
+    are right; the guesses with the highest confidence are right more often than the others."""
     guesses = [guess for group, ledger in all_ledgers() for guess in triggers(group, ledger)]
     assert sum(guess.truth == guess.guess for guess in guesses) >= 0.9 * len(guesses)
     of = scores(guesses)

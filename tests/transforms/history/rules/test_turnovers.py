@@ -1,5 +1,5 @@
-"""Goal: a deployment is recognised as what the simulator played, nothing else is called one, and what is not known is
-said to be unknown."""
+"""Goal: a deployment that the simulator played is recognised, nothing else is called a deployment, and unknown figures
+are called unknown."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def tenure(number: int, begin: int, end: int | None, **others: Any) -> dict[str,
 
 
 def replaced(**others: Any) -> list[dict[str, Any]]:
-    """Returns two members of which each is replaced."""
+    """Returns two members, each of them replaced."""
     old = [tenure(number, 0, 20 + number, **others) for number in (1, 2)]
     return [*old, *(tenure(number, 18 + number, None) for number in (3, 4))]
 
@@ -218,7 +218,7 @@ def rebalance(generation: int, minutes: int, caused_by: int | None = None) -> Ma
 
 
 def test_those_before() -> None:
-    """Goal: medians are of what is known, and of the last ten."""
+    """Goal: medians are those of known values, and of the last ten deployments."""
     costs = [
         {"lasted_seconds": 60 * number, "rebalances": number, "lag_peak": None}
         | {"unowned_partition_seconds": 0, "stopped_partition_seconds_min": None if number % 2 else number}

@@ -67,7 +67,7 @@ ROWS = WhatIfRows(
 
 
 def test_workload() -> None:
-    """Goal: the setting is what the members said; topics are as they were in the beginning, and grew."""
+    """Goal: the setting is that of the members; topics are as they were at the beginning, with their later growth."""
     found = workload_of(ROWS, ["group.initial.rebalance.delay.ms=0"], 2.5)
     assert found.actual == Setting(session_ms=30_000, max_poll_interval_ms=60_000, initial_delay_ms=0)
     assert found.topics == (("t", 4),)
@@ -118,7 +118,7 @@ def test_a_session_that_no_record_shows() -> None:
 
 
 def test_requests_end_the_doubt() -> None:
-    """Goal: a guess is set right by the requests that the member sent: who leaves does so with one."""
+    """Goal: the requests that a member sent correct a guess: a member that leaves by itself sends one."""
     left_at = AT + 2 * MINUTE
     gone: dict[str, Any] = {**MEMBER, "left_at": left_at, "leave_cause": "left", "leave_cause_confidence": 0.5}
     rows = replace(ROWS, members=[{**gone, "to_offset": 7}], until=AT + 3 * MINUTE)

@@ -47,7 +47,7 @@ def test_a_commit_that_is_not_repeated(later: list[Request]) -> None:
 
 
 def test_all_partitions_of_a_commit_count() -> None:
-    """Goal: a commit of two partitions is mended by one of both."""
+    """Goal: a refused commit of two partitions is repaired only when both partitions are committed again."""
     both = commit(STALE, 0, "m-2", (0, 120), (1, 7))
     assert reported(both, commit(0, 5)) == [("stale_member_epoch", "error", 1)]
     assert reported(both, commit(0, 5), commit(0, 9, "m-2", (1, 7))) == []
@@ -81,7 +81,7 @@ def test_an_instance_that_does_not_come_in() -> None:
 
 
 def test_what_may_still_be_mended_is_not_reported() -> None:
-    """Goal: nobody is woken for what the next lines of the log may show to be normal."""
+    """Goal: nothing is reported that the next lines of the log may show to be normal."""
     assert reported(commit(STALE), as_of_ms=AT + 59_999) == []
     assert reported(commit(STALE), as_of_ms=AT + 60_000) == [("stale_member_epoch", "error", 1)]
     assert reported(join(UNRELEASED, 0), as_of_ms=AT + 59_999) == []

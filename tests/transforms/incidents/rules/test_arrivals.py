@@ -33,7 +33,7 @@ def test_a_late_line_of_a_connection() -> None:
 
 
 def test_nothing_is_known_of_other_connections() -> None:
-    """Goal: without a connection, or on another one, a request stays where its line says."""
+    """Goal: without a connection id, or on another connection, a request keeps the time of its line."""
     for connection_id in (None, "d"):
         found = arrivals(line(1, 11_000, 12, connection_id), line(2, 4_000, 3_004, connection_id and "c"))
         assert found == [(2, 4_000), (1, 11_000)]

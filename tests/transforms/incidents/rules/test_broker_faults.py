@@ -49,8 +49,9 @@ def recorded(*, with_logs: bool) -> tuple[list[Row], list[Row]]:
 
 @pytest.mark.parametrize("with_logs", [True, False], ids=["with logs", "the topic alone"])
 def test_a_frozen_and_a_killed_coordinator(*, with_logs: bool) -> None:
-    """Goal: each is one episode of all groups that it hit, with logs and without; nobody is to change a client. The
-    members that were really killed are found as before, and all of them at once are no fault of a broker."""
+    """Goal: each fault is one episode of all groups that it hit, with logs and without; no advice is to change a
+    client. The members that were really killed are found as before, and a kill of all of them at once is no fault of a
+    broker."""
     rows, of_cluster = recorded(with_logs=with_logs)
     faults = [row for row in rows if row["kind"] == "coordinator_failed"]
     episodes = [row["episode_id"] for row in of_cluster]
@@ -120,8 +121,8 @@ def test_who_speaks_for_a_partition() -> None:
 
 
 def test_silences() -> None:
-    """Goal: a partition that was busy and has no record for longer than usual had no coordinator, if others went on;
-    where all are silent, or one is always slow, nothing is said."""
+    """Goal: a partition that was busy and has no record for longer than usual had no coordinator, if others went on; if
+    all are silent, or one is always slow, there is no outage."""
     busy = dict.fromkeys([*range(40), *range(52, 80)], 2)
     steady = dict.fromkeys(range(80), 1)
     (outage,) = silences({0: busy, 1: steady})
@@ -182,7 +183,8 @@ def test_a_commit_that_was_sent_again() -> None:
 
 def test_a_group_that_lost_all_members() -> None:
     """Goal: a group that was empty only while a fault had its effects is one of those hit. If nobody comes back, that
-    is an incident of its own, and says nothing about the clients; who was stopped then is not the fault's."""
+    is an incident of its own, and says nothing about the clients; a group whose members were closed then is not due to
+    the fault."""
     expired = tenure("m-1", 10, 50, leave_cause="session_expired", leave_cause_confidence=0.85)
     dead = replace(FAULT, outages=(replace(FAULT.outages[0], is_clean=False),), groups=1)
 
@@ -214,7 +216,7 @@ def test_no_storm_comes_of_a_fault() -> None:
 
 
 def test_causes_at_that_time_are_unknown() -> None:
-    """Goal: a guess about a departure in a fault is no cause; what a log states is one."""
+    """Goal: a guess about a departure in a fault is no cause; a cause that a log states stays."""
     row = reported(FAULT)["coordinator_failed"]
     assert row["first_seen_at"] < row["last_seen_at"]
     guess = tenure("m-1", 10, 50, **LEFT)

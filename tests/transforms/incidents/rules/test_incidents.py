@@ -1,4 +1,4 @@
-"""Goal: from what logs and history hold of a fault comes one episode, with its root, and one incident for each kind."""
+"""Goal: the facts of a fault in logs and history give one episode, with its root, and one incident for each kind."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def found(given: GroupFacts) -> dict[str, dict[str, Any]]:
 
 
 def test_a_woken_process() -> None:
-    """Goal: expiry, refused commit and refused heartbeat are one episode; who, when, and what it costs is said."""
+    """Goal: expiry, refused commit and refused heartbeat are one episode, with the member, the time and the cost."""
     rows = found(
         facts(
             requests=list(WOKEN),
@@ -80,13 +80,13 @@ def test_rows_have_the_tables_columns() -> None:
 
 
 def test_a_night_later() -> None:
-    """Goal: a process that wakes after hours is refused for what happened then: the same episode."""
+    """Goal: a process that wakes after hours is refused for its removal of then: the same episode."""
     late = replace(WOKEN[0], happened_at_us=(T + 30_000_000) * 1_000)
     assert set(found(facts(requests=[late], events=[EXPIRED]))) == {"session_expired", "unknown_member"}
 
 
 def test_the_last_commit_of_librdkafka() -> None:
-    """Goal: the commit under its new id with its old generation belongs to what befell it under its old id."""
+    """Goal: the commit under its new id with its old generation belongs to the episode of its old id."""
     again = request("OFFSET_COMMIT", 22, T + 63_000, "m-9", offsets=OFFSETS)
     rows = found(facts(requests=[*WOKEN, again], events=[EXPIRED]))
     assert set(rows) == {"session_expired", "unknown_member", "illegal_generation"}
@@ -231,7 +231,8 @@ def test_an_absence_before_the_member_joined(joined_s: int, is_start_known: bool
 
 
 def test_a_leader_that_is_paused_before_it_assigns() -> None:
-    """Goal: the server's log alone shows, in one episode, that its session ran out and what the others waited for."""
+    """Goal: the server's log alone shows, in one episode, that the leader's session ran out, and that the others waited
+    for its assignment."""
     events = [
         event("stabilized", T + 40_000, generation=4),
         EXPIRED,
@@ -280,7 +281,7 @@ def test_a_member_that_gives_nothing_up() -> None:
 
 
 def test_why_a_member_was_fenced() -> None:
-    """Goal: an expired session of each type of group is reported as of a classic group, a leave is nothing."""
+    """Goal: an expired session of each type of group is reported as in a classic group; a leave is not reported."""
     for kind in ("consumer_member_fenced", "streams_member_fenced"):
         expired = event(kind, T + 48_000, "m-1", reason="the member session expired.")
         assert set(found(facts(events=[expired]))) == {"session_expired"}
@@ -348,8 +349,8 @@ def test_every_refusal_is_explained() -> None:
     ],
 )
 def test_refusals_that_no_retry_mends(error_code: int, api: str, kind: str, severity: str, setting: str) -> None:
-    """Goal: a wrong setting or a missing right is reported with what to change, as grave by a join as by a commit; its
-    repeats are one row. The same error for a tool that asks about groups is none."""
+    """Goal: a wrong setting or a missing right is reported with the setting to change, as grave for a join as for a
+    commit; its repeats are one row. The same error for a tool that asks about groups is no incident."""
     member_id = "" if api == "JOIN_GROUP" else "m-2"
     refused = [request(api, error_code, T + 60_000 + n * 1_000, member_id, offsets=OFFSETS) for n in range(3)]
     (row,) = incidents(facts(requests=refused), RULES)
@@ -360,8 +361,8 @@ def test_refusals_that_no_retry_mends(error_code: int, api: str, kind: str, seve
 
 
 def test_a_refused_commit_of_the_present_generation() -> None:
-    """Goal: a commit that was refused for its metadata is of no stale generation, though the group rebalances later;
-    what was committed before it is known."""
+    """Goal: a commit that was refused for its metadata is not called a commit of an old generation, though the group
+    rebalances later; the offset that was committed before it is known."""
     refused = request("OFFSET_COMMIT", 12, T + 40_000, offsets=OFFSETS)
     (row,) = incidents(facts(requests=[refused], commits=[commit(100, T + 30_000, 30)]), RULES)
     assert (row["claimed_generation"], row["current_generation"], row["stale_since_generation"]) == (3, 3, None)
@@ -509,7 +510,7 @@ def test_members_that_did_not_join_again() -> None:
 )
 def test_advice_fits_the_kind_of_client(protocol: dict[str, str], settings: str) -> None:
     """Goal: a worker of Kafka Connect has other settings, and no instance id; Kafka Streams takes no other assignor,
-    and who has the cooperative one is not asked to take it."""
+    and a group with the cooperative assignor is not advised to take it."""
     generations = [generation(2, 10, None, group_type="classic", **protocol)]
     joined = [{"kind": "member_joined"}]
     storm = [rebalance(number, 100 + number * 50, changes=joined) for number in range(2, 14)]

@@ -36,10 +36,10 @@ def steps(*commits: Any, ends: Any = None) -> Any:
 
 
 def test_a_zombie() -> None:
-    """Goal: a silent member that is back soon after its removal was alive; what it had in hand is bounded by the new
-    owner's catch-up. One that is back at once was restarted, one that is back late may have been, and one that the
-    request log has without a refusal was, as was one at whose time the log has others of the group. Nobody is suspected
-    where the group had no member meanwhile."""
+    """Goal: a silent member that is back soon after its removal was alive; the number of records that it had in hand is
+    bounded by the new owner's catch-up. One that is back at once was restarted, one that is back late may have been,
+    and one that the request log has without a refusal was, as was one at whose time the log has others of the group.
+    Nobody is suspected where the group had no member meanwhile."""
     rebalances = [rebalance(4, 50, partition_pauses=[PAUSE])]
 
     def returned(at: int, requests: list[Any] | None = None, **others: Any) -> dict[str, dict[str, Any]]:
@@ -102,7 +102,8 @@ def gap_facts(*, both: bool = True, ends: Any = GROWING, **parts: Any) -> GroupF
 
 
 def test_commit_gaps() -> None:
-    """Goal: a member whose partitions all fall silent has a gap; one silent partition is none; nor is a slow rhythm."""
+    """Goal: a member whose partitions all fall silent has a gap; one silent partition is no gap, nor is a slow
+    rhythm."""
     (row,) = incidents(gap_facts(), RULES)
     assert (row["kind"], row["severity"], row["member_id"]) == ("commit_gap", "info", "m-2")
     assert row["last_seen_at"] - row["first_seen_at"] == 300_000_000
@@ -114,7 +115,7 @@ def test_commit_gaps() -> None:
 
 
 def test_samples_that_go_on_where_the_topic_is_not_read_yet() -> None:
-    """Goal: an ingest that is behind makes no silence: nobody knows what was committed since it last read."""
+    """Goal: an ingest that is behind makes no silence: commits since its last read are unknown."""
     commits = [commit(number, T + 11_000 + number * 5_000, 100 + number) for number in range(20)]
     given = {"assignments": [interval("m-2", 0, 10, None)], "as_of_ms": T + 510_000}
 
@@ -306,8 +307,9 @@ def test_a_stuck_rebalance_of_static_members() -> None:
 
 
 def test_rebalances_that_are_not_stuck() -> None:
-    """Goal: none is claimed for a rebalance within what a member may take, one that led to a generation, one of a
-    modern group, whose members go on, or where nothing is known to have waited: an idle topic, or no samples."""
+    """Goal: no incident is claimed for a rebalance within the time that a member may take, for one that led to a
+    generation, for one of a modern group, whose members go on, or if nothing is known to have waited: an idle topic, or
+    no samples."""
     assert stuck(minutes=10) == {}
     assert stuck(generations=[generation(number, 300 * number, 300 * (number + 1)) for number in range(2, 15)]) == {}
     assert stuck(state="Reconciling") == {}
@@ -343,7 +345,7 @@ def held_back(seconds: int = 600, partition: int = 0, **parts: Any) -> dict[str,
 
 def test_a_stuck_reconciliation() -> None:
     """Goal: a member of a KIP-848 group that keeps a partition from another, while records wait in it, is reported with
-    who it is, for how long, and the setting that bounds it; one that is still at it, too."""
+    its id, the duration, and the setting that bounds it; a member that still keeps it, too."""
     row = held_back()["reconciliation_stuck"]
     assert (row["severity"], row["member_id"], row["client_id"]) == ("error", "m-1", "pod-b")
     assert row["setting_to_change"].startswith("max.poll.interval.ms")
@@ -389,8 +391,8 @@ def test_a_stalled_transaction() -> None:
 
 
 def test_many_generations_without_a_record() -> None:
-    """Goal: as many as a storm has are a warning, and nobody says that their leader sent nothing; with a log that has
-    the assignments nothing of the kind is said."""
+    """Goal: as many generations as in a storm are a warning, and no sentence says that their leader sent nothing; with
+    a log that has the assignments there is no such incident."""
     hole = rebalance(2222, 50, from_generation=1, hole_cause="not_synced", generation_gap=2220)
     row = kinds(facts(rebalances=[hole]))["leader_never_synced"]
     assert row["severity"] == "warning"

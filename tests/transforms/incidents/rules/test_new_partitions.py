@@ -56,7 +56,8 @@ def test_records_before_anybody_knew_of_them() -> None:
 
 
 def test_who_began_before_them() -> None:
-    """Goal: nothing is said where the first commit lies among the records, or where there were none, or one marker."""
+    """Goal: nothing is reported if the first commit lies among the records, or if there were no records, or one
+    marker."""
     assert len(grown(200)) == 1
     assert grown(25) == []
     assert grown(samples=[(60, 0), (80, 1)]) == []
@@ -73,7 +74,7 @@ def test_a_sample_after_the_partition_was_taken() -> None:
 
 def test_a_partition_that_is_not_new() -> None:
     """Goal: a topic that is first sampled with all its partitions, a group that is new itself, one that owned the
-    partition before, and a commit of much later are none of it."""
+    partition before, and a commit of much later give no incident."""
     assert grown(old_samples=[(60, 9)]) == []
     assert grown(intervals=[interval("m-1", 0, 100, None), interval("m-1", 1, TAKEN_S, None)]) == []
     assert grown(intervals=[interval("m-1", 0, 10, None), interval("m-1", 1, 55, None)]) == []

@@ -26,7 +26,7 @@ DAY_MS = 86_400_000
 
 
 def reported(**parts: Any) -> list[Row]:
-    """Returns the incidents of a group of which nothing else is known."""
+    """Returns the incidents of a group without other facts."""
     return incidents(facts(**{"assignments": [], "members": [], "rebalances": [], **parts}), RULES)
 
 
@@ -60,8 +60,8 @@ def test_a_reset_moved_a_group_on() -> None:
 
 
 def test_moves_that_cost_nothing() -> None:
-    """Goal: nothing is said of what was taken back, of one offset, which may be a marker, and of a consumer without
-    membership, which moves on again and again; what is left of a move counts."""
+    """Goal: there is no incident of a move that was taken back, of one offset, which may be a marker, and of a consumer
+    without membership, which moves on again and again; if only a part of a move was taken back, the rest counts."""
     skip, back = event(Kind.SKIPPED, 60, 10, 20), event(Kind.REWOUND, 61, 20, 0)
     assert reported(generations=EMPTIED, offset_events=[skip, back]) == []
     assert reported(generations=EMPTIED, offset_events=[event(Kind.SKIPPED, 60, 10, 11)]) == []
@@ -75,8 +75,8 @@ def test_moves_that_cost_nothing() -> None:
 
 
 def test_offsets_of_a_topic_that_was_made_anew() -> None:
-    """Goal: commits that the new topic has reached are one incident, with what is never read; one offset is none, and
-    neither is a consumer that began anew."""
+    """Goal: commits that the new topic has reached are one incident, with the number of records that are never read;
+    one offset is no incident, and neither is a consumer that began anew."""
     events = [event(Kind.TOPIC_RECREATED, 40, 700, 0), event(Kind.TOPIC_RECREATED, 41, 30, 20, partition=1)]
     (row,) = reported(generations=EMPTIED, offset_events=events)
     assert (row["kind"], row["probable_root"]) == (OFFSET_OF_FORMER_TOPIC.name, "topic_recreated")
@@ -95,7 +95,7 @@ def test_offsets_of_a_topic_that_was_made_anew() -> None:
 
 def test_records_that_retention_took() -> None:
     """Goal: commits that the log passed one after the other are one incident, each offset counted once; it is graver
-    while the group has members; one offset is none."""
+    while the group has members; one offset is no incident."""
     events = [
         event(Kind.LOST_TO_RETENTION, 40, 0, 100),
         event(Kind.LOST_TO_RETENTION, 41, 50, 120, second=120),
@@ -273,8 +273,8 @@ def committed(partition: int = 0, **fields: Any) -> Row:
 
 
 def test_offsets_about_to_expire_while_records_wait() -> None:
-    """Goal: a day before, the group is warned of by its age since it lost its last member, with what waits; the warning
-    holds to the last instant that is known, and its id stays."""
+    """Goal: a day before its offsets expire, the group is warned, by the time since it lost its last member, with the
+    number of waiting records; the warning holds to the last known instant, and its id stays."""
     (row,) = expiring(committed=[committed(), committed(1)])
     assert (row["kind"], row["severity"], row["is_open"]) == (OFFSETS_EXPIRE_SOON.name, Severity.WARNING, True)
     assert row["never_read_max"] == 1_000
@@ -316,7 +316,7 @@ def test_offsets_that_only_members_keep() -> None:
     ],
 )
 def test_no_warning(parts: Row) -> None:
-    """Goal: there is no warning where nothing waits, where the time has not come, or where it is over."""
+    """Goal: there is no warning if nothing waits, if the time has not come, or if it is over."""
     assert expiring(**parts) == []
 
 

@@ -58,7 +58,7 @@ def leave(after_ms: int, member_id: str, **fields: Any) -> Request:
 
 
 def reported(*requests: Request, records: tuple[GroupState, ...] = (record(3, "m-1", "m-2"),)) -> list[tuple[int, str]]:
-    """(milliseconds after T, kind) of what the replay refuses."""
+    """Returns (milliseconds after T, kind) of each request that the replay refuses."""
     found = replayed(facts(requests=list(requests), records=list(records)))
     return [(sighting.first_ms - T, sighting.kind.name) for sighting in found]
 
@@ -85,7 +85,8 @@ def test_what_is_answered_is_not_replayed() -> None:
 
 
 def test_what_was_turned_away_never_happened() -> None:
-    """Goal: a broker that is not the coordinator does nothing with a request: what comes later is replayed without."""
+    """Goal: a broker that is not the coordinator does nothing with a request: later requests are replayed without
+    it."""
     away = replace(leave(2_000, "m-1"), error_code=16)
     assert reported(away, heartbeat(5_000, "m-1")) == []
     assert reported(replace(away, error_code=None), heartbeat(5_000, "m-1")) == [(5_000, "unknown_member")]
@@ -115,7 +116,7 @@ def test_who_goes_on_was_not_refused() -> None:
 
 
 def test_ties() -> None:
-    """Goal: a leave and a heartbeat of one member within a millisecond are reported as ambiguous, apart by more they
+    """Goal: a leave and a heartbeat of one member within a millisecond are reported as ambiguous; further apart they
     are not; on one connection they have an order."""
 
     def ambiguous(apart_us: int, connection_id: str) -> list[bool]:

@@ -42,8 +42,8 @@ def reported(*of_rounds: list[LagRound]) -> list[Row]:
 
 
 def test_a_group_that_stands_still() -> None:
-    """Goal: all its partitions are one open incident, with the time of the first, what waits, the rows of the last
-    round, and what to change; its id stays when it is looked at later."""
+    """Goal: all its partitions are one open incident, with the time of the first loss, the waiting records, the rows of
+    the last round, and the setting to change; its id stays when it is looked at later."""
     line = rounds(consumed=0, status=LagStatus.STOPPED)
     (row,) = reported(line, rounds(consumed=0, partition=1, status=LagStatus.STOPPED))
     assert (row["kind"], row["severity"], row["is_open"]) == (RETENTION_OVERTAKES.name, Severity.WARNING, True)
@@ -86,7 +86,7 @@ def test_a_group_that_is_too_slow() -> None:
     ],
 )
 def test_nobody_is_alarmed(line: list[LagRound]) -> None:
-    """Goal: there is no warning where nothing is lost, where there is time, and where nobody can know."""
+    """Goal: there is no warning if nothing is lost, if there is time, or if nobody can know."""
     assert reported(line) == []
 
 

@@ -1,5 +1,5 @@
-"""Goal: records read again are counted as often as they were read, by whoever owned their partition; two committers
-that take turns, and a topic that was made anew, are distinguished from that."""
+"""Goal: records read again are counted as often as they were read, by any owner of their partition; two committers that
+take turns, and a topic that was made anew, are distinguished from that."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_rewinds() -> None:
 
 
 def test_a_new_owner_that_begins_too_early() -> None:
-    """Goal: nobody is said to have called seek where the partition changed owners between the two commits."""
+    """Goal: no sentence says that a consumer called seek if the partition changed owners between the two commits."""
     owners = [interval("m-1", 0, 10, 40), interval("m-2", 0, 40, None)]
     for lower, root in ((60, "handover"), (30, "client_seek_or_reset")):
         back = steps(commit(500, T, 20), commit(490, T + 5_000, lower))

@@ -71,8 +71,8 @@ def test_clean_runs_raise_no_alarm() -> None:
 
 def test_normal_life_is_no_incident() -> None:
     """Goal: jobs that run each minute or every ten, topics that rest for an hour, and a rebalance within a member's
-    time raise no alarm; idle topics not even a row of severity info, and the jobs one: after the last run nobody comes
-    for what waits."""
+    time raise no alarm; idle topics not even a row of severity info, and the jobs one: after the last run no consumer
+    comes for the waiting records."""
     for played in play(*NORMAL_LIFE, seed=SEED):
         expected = [("group_without_members", "info")] if played.name.startswith("job-") else []
         for facts in (played.facts, only_topic(played.facts)):

@@ -1,5 +1,5 @@
-"""Goal: records that wait where nobody reads, or for a transaction, or after a commit that is too far on, are sighted
-with what is known of it; and how a group works every day is no alarm."""
+"""Goal: records that wait without a reader, for a transaction, or after a commit that is too far on, are reported with
+the known facts; and the daily routine of a group is no alarm."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def is_reported(given: GroupFacts, kind: str = KIND) -> bool:
 
 
 def test_stopped_in_good_order() -> None:
-    """Goal: since when, how many records wait, who was last and how it left are reported, and nobody is alarmed."""
+    """Goal: the start, the number of waiting records, the last member and its way to leave are reported, without an
+    alarm."""
     first, last = tenure("m-1", 10, ENDED_S - 1, **LEFT), tenure("m-2", 10, ENDED_S, client_id="last", **LEFT)
     row = reported(gone(first, last))
     assert (row["severity"], row["probable_root"], row["is_open"]) == ("info", "members_gone", True)
@@ -88,7 +89,8 @@ def test_nobody_misses_a_console_consumer() -> None:
 
 @pytest.mark.parametrize("has_log", [True, False])
 def test_how_they_left_is_not_known(has_log: bool) -> None:
-    """Goal: a guess that is as good as its contrary is not said, and the server log is asked for if there is none."""
+    """Goal: if it is as likely that the members were stopped as that they died, the sentence says so, and asks for the
+    server log if there is none."""
     events = [event("stabilized", T + 11_000)] if has_log else []
     row = reported(gone(tenure("m-1", 10, ENDED_S, leave_cause="left", leave_cause_confidence=0.5), events=events))
     assert row["severity"] == "info"

@@ -49,7 +49,7 @@ def test_rules(window: Window, expected: str) -> None:
 
 
 def test_nothing_to_read_is_ok() -> None:
-    """Goal: without lag now, no history matters."""
+    """Goal: a group without lag now is OK, whatever its history."""
     assert status([(10, 10, 5), (10, 20, 5)], lag=0) == "OK"
     assert status([(10, 10, 5), (10, 20, 5)], lag=3, allowed_lag=3) == "OK"
     assert status([(10, 10, 5), (10, 20, 5)], lag=4, allowed_lag=3) == "STOP"

@@ -27,7 +27,7 @@ def line(rate: float, count: int = 20, step_s: float = 60.0) -> list[tuple[float
 
 
 def test_a_steady_rate() -> None:
-    """Goal: without scatter the interval is the instant itself."""
+    """Goal: the interval of an exact rate is the instant itself."""
     found = drift(line(-2))
     assert found is not None
     assert (found.rate, found.noise, found.trend) == (-2.0, 0.0, "shrinking")
@@ -67,7 +67,7 @@ def test_it_may_never_happen() -> None:
 
 
 def test_bursts_that_last_widen_the_interval() -> None:
-    """Goal: changes that stay for several points count as what they are, and not as independent."""
+    """Goal: changes that stay for several points are not counted as independent."""
     rates = [4 if number // 5 % 2 else 0 for number in range(40)]
     lasting = drift([(number * 60.0, value * 60.0) for number, value in enumerate(accumulate(rates))])
     mixed = drift([(number * 60.0, value * 60.0) for number, value in enumerate(accumulate([0, 4] * 20))])

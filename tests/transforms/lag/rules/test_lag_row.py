@@ -181,7 +181,7 @@ def test_topic_recreated_without_id(committed: int, committed_at_ms: int, flags:
 
 
 def test_truncated() -> None:
-    """Goal: a commit behind the end of a log that was longer once is distinguished from one that never made sense."""
+    """Goal: a commit after the end of a log that was longer once is distinguished from one that never made sense."""
     samples = (Watermark(NOW_MS - 60_000, 0, 90, 90), Watermark(NOW_MS, 0, 70, 70))
     assert row(COMMIT, *samples).flags == ("truncated",)
     assert row(replace(COMMIT, committed_offset=91), *samples).flags == ("ahead_of_log",)
@@ -239,7 +239,7 @@ def test_exact_time_lag() -> None:
 
 
 def test_transaction_markers_only() -> None:
-    """Goal: the lag that never goes away on a transactional topic is reported as what it is."""
+    """Goal: the lag of markers, which never goes away on a transactional topic, is reported as such."""
     found = with_next_record(row(replace(COMMIT, committed_offset=99)), NextRecord(None))
     assert (found.lag, time_of(found), found.status) == (0, (0.0, None, "exact"), "ok")
     assert found.flags == ("transaction_markers_only",)

@@ -1,4 +1,4 @@
-"""Goal: the points of a window, and what is asked of them, equal those counted from all points anew."""
+"""Goal: the points of a window, and the sums over them, equal those counted anew from all points."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_points_are_bounded_and_aligned() -> None:
     st.booleans(),
 )
 def test_sums_are_those_of_the_points(rounds: list[tuple[int, int, int]], is_restored: bool) -> None:
-    """Goal: after rounds at any distance, offsets that go back and any lag, also where the state was recovered in
-    between, all answers are those of the points that are left."""
+    """Goal: after rounds at any distance, offsets that go back and any lag, also if the state was recovered in between,
+    all answers are those of the remaining points."""
     points, at_ms = Points(), START_MS
     for number, (elapsed_ms, offset, lag) in enumerate(rounds):
         at_ms += elapsed_ms

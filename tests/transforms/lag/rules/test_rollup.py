@@ -60,6 +60,6 @@ def test_nothing_known_is_null() -> None:
 
 
 def test_growing_lag_has_no_catch_up_time() -> None:
-    """Goal: no time for what does not shrink."""
+    """Goal: a lag that does not shrink has no time until the group has caught up."""
     (group, _) = rollup([row("a", 0, 10, lag_per_second=0.5)])
     assert group.catch_up_seconds is None

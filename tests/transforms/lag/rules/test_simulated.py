@@ -1,4 +1,4 @@
-"""Goal: on simulated clusters, lag is what the simulator knows to be true, round by round."""
+"""Goal: on simulated clusters, lag agrees with the simulator's truth, round by round."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ def test_commits_that_may_have_been_removed_without_a_trace() -> None:
 
 
 def test_an_owned_partition_whose_commit_lies_before_a_hole() -> None:
-    """Goal: it is unknown what was committed there, until a commit or a removal shows it; where the group never
-    committed anything is known as before."""
+    """Goal: the committed offset there is unknown, until a commit or a removal shows it; a partition that the group
+    never committed is known as before."""
     state = LagState()
     owners = {TopicPartition("t", partition): Owner(owned=True, member_id="m") for partition in (0, 1)}
     facts = GroupFacts("Stable", owners, True, frozenset({"t"}))
@@ -120,7 +120,7 @@ def test_a_log_that_was_cleaned_between_the_round_and_the_read() -> None:
 
 
 def test_group_deleted() -> None:
-    """Goal: with its commits removed a group has no rows, and none of its past is left when it comes back."""
+    """Goal: a group whose commits are removed has no rows, and nothing of its past counts when it comes back."""
     state = LagState()
     state.commit("g", *PLACE, commit(0, 10))
     assert rows(state, read(0, 1)) == [(10, 90)]
@@ -142,7 +142,8 @@ def test_owned_without_commit() -> None:
 
 def test_ends_of_the_round_before() -> None:
     """Goal: without an answer about the group's own partition, its commits are known until the round before: there is
-    no lag, since the topic may have grown and the group may have committed since, and the rows say until when."""
+    no lag, since the topic may have grown and the group may have committed since, and the rows say until when the
+    commits are known."""
     state = LagState()
     state.commit("g", *PLACE, commit(0, 10))
     assert rows(state, read(0, 1)) == [(10, 90)]
@@ -198,8 +199,8 @@ def ordered(found: Iterable[LagRow]) -> list[LagRow]:
 
 
 def test_owners_at_a_position() -> None:
-    """Goal: an interval holds from after its record up to the record that ends it; who is subscribed follows the
-    members, and where the ledger has none, what was sampled."""
+    """Goal: an interval holds from after its record up to the record that ends it; subscriptions follow the members
+    and, if the ledger has no members, the sample."""
     history = GroupHistory(
         generations=[(OffsetRange(5, 20), True), (OffsetRange(20, None), False)],
         owners=[(OffsetRange(5, 20), PLACE, Owner(owned=True, member_id="a"))],
@@ -224,8 +225,8 @@ def test_owners_at_a_position() -> None:
 
 
 def test_a_commit_that_cant_be_taken_in() -> None:
-    """Goal: a commit that no rule can hold costs its group the round, and no other; what is committed there is unknown
-    until the group commits again."""
+    """Goal: a commit that no rule can hold costs its group the round, and no other group; the committed offset there is
+    unknown until the group commits again."""
     reported: dict[str, Exception] = {}
     state = LagState(report=reported.__setitem__)
     for number, group in enumerate("abc"):

@@ -113,8 +113,8 @@ def test_the_marker_of_a_transaction() -> None:
 
 @pytest.mark.parametrize(("lag", "markers"), [(1, 1), (2, 2), (2, 5)])
 def test_known_markers(lag: int, markers: int) -> None:
-    """Goal: a topic of short transactions, none of which a sample saw open: what is known to be markers is no lag, from
-    the first round on, and Burrow's rules take it for none."""
+    """Goal: records that are known to be markers are no lag, from the first round on, though no sample saw one of the
+    topic's short transactions open, and Burrow's rules count them as none."""
     found = rest(lag, opened=False, markers=markers)
     assert (found.status, found.burrow_status) == ("ok", "OK")
     assert (found.raw_lag, found.lag, found.lag_read_committed, found.lag_seconds) == (lag, 0, 0, 0.0)
@@ -164,7 +164,8 @@ def test_beside_an_open_transaction() -> None:
 
 
 def test_what_burrow_may_say() -> None:
-    """Goal: beside each of our statuses stands only what the table of both allows, and the table has all of ours."""
+    """Goal: a status has beside it only statuses of Burrow that the table of both allows, and the table has all our
+    statuses."""
     assert set(BURROW_BESIDE) == set(words_of(LagStatus))
     played = [
         *play([(number * 10, number * 30) for number in range(1, 25)]),

@@ -1,5 +1,5 @@
-"""Goal: time by interpolation is right inside the window, and says so outside; what is kept is bounded and does not
-depend on when it was thinned."""
+"""Goal: time by interpolation is right inside the window, and marked outside of it; the number of kept samples is
+bounded and does not depend on when they were thinned."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_interpolation() -> None:
 
 
 def test_outside_the_window() -> None:
-    """Goal: no extrapolation: what the first sample held already is older than that, and no more is said."""
+    """Goal: there is no extrapolation: records before the first sample are older than it, and no more is claimed."""
     assert appended(window_of((0, 100), (10, 110)), 99) == (None, 0)
     assert appended(window_of((0, 100)), 99) == (None, 0)
     assert appended(TopicWindow(), 99) == (None, None)

@@ -271,14 +271,14 @@ WHOLE = commit([ORDERS], [REFUSED])
     ],
 )
 def test_damage(text: str, reason: str) -> None:
-    """Goal: a line that is cut, altered or too old is quarantined with what is wrong with it."""
+    """Goal: a line that is cut, altered or too old is quarantined with the fault."""
     assert reason in str(parse(text).quarantine_reason)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, len(WHOLE)), st.integers(0, len(WHOLE)), st.text(max_size=5))
 def test_no_damage_raises(start: int, end: int, text: str) -> None:
-    """Goal: whatever stands in place of a part of a line, there is a row, a reason or nothing."""
+    """Goal: any text in place of a part of a line gives a row, a reason or nothing."""
     damaged = WHOLE[:start] + text + WHOLE[max(start, end) :]
     assert isinstance(parse(damaged), Parsed)
 
@@ -304,7 +304,7 @@ def test_frames() -> None:
 
 
 def test_privacy() -> None:
-    """Goal: addresses and principals are gone, or equal only to themselves, wherever they stand."""
+    """Goal: addresses and principals are gone, or equal only to themselves, wherever they are."""
     members = [{"memberId": "m", "clientHost": "/10.1.2.3"}]
     text = line(15, 5, {"groups": ["a"]}, {"groups": [{"groupId": "a", "errorCode": 0, "members": members}]})
     dropped = row(text, privacy=Privacy(DROP, DROP))

@@ -252,7 +252,8 @@ OLD_LEADER = (
     ],
 )
 def test_older_coordinators(message: str, expected: dict[str, Any]) -> None:
-    """Goal: brokers from 0.10 to 2.7 say the same in fewer words; what they do not say stays unknown."""
+    """Goal: brokers from 0.10 to 2.7 write shorter texts of the same meaning; facts that they leave out stay
+    unknown."""
     found = scala(message)
     assert {name: found[name] for name in expected} == expected
     assert found["is_certain"]
@@ -330,7 +331,7 @@ LINES = [
 
 
 def test_entries_over_several_lines() -> None:
-    """Goal: a line break in a name stays in the name, a stack trace is no message, and what was cut off is named."""
+    """Goal: a line break in a name stays in the name, a stack trace is no message, and a cut is reported."""
     found = list(entries(enumerate(LINES, 1)))
     assert [(entry.line_number, entry.line_count) for entry in found] == [(2, 2), (4, 1), (7, 1), (8, 1)]
     parsed = [parse_entry(entry, "UTC", Privacy()) for entry in found]
@@ -353,7 +354,7 @@ def test_any_names(group_id: str, client: str, generation: int) -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from([" in group ", "Member ", MEMBER, " has failed", "(reason: ", ". ", "x"]), max_size=30))
 def test_no_message_raises(parts: list[str]) -> None:
-    """Goal: whatever stands in a coordinator's line, there is a row."""
+    """Goal: any text in a coordinator's line gives a row."""
     text = "".join(parts)
     assert java(text)["message"] == JAVA + text
     assert parse_reason(text).trigger

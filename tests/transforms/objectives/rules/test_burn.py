@@ -34,7 +34,7 @@ def test_an_overspent_budget() -> None:
 
 
 def test_nothing_known() -> None:
-    """Goal: without a known minute nothing is said, neither good nor bad."""
+    """Goal: without a known minute there is no verdict, neither good nor bad."""
     found = standing(OBJECTIVE, MinuteCounts(), NOTHING)
     assert found.minutes_unknown == OBJECTIVE.minutes
     assert found.attained_percent is found.budget_minutes is found.budget_left_percent is None

@@ -95,7 +95,7 @@ def test_another_request(other: Row) -> None:
 
 
 def test_topic_by_id() -> None:
-    """Goal: a commit by the id of the topic is the topic's where its name is known."""
+    """Goal: a commit by a topic id counts for the topic if the name of the id is known."""
     places = [{"topic": None, "topic_id": "x", "partition": 0, "committed_offset": 100, "error_code": None}]
     assert reported([event()], [request(partitions=places)], topics={"x": "orders"}) == [("observed", ["User:1"])]
 

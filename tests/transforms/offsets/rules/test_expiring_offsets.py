@@ -70,8 +70,8 @@ def every_type() -> Topic:
 
 def test_every_type_of_group() -> None:
     """Goal: empty groups of every type, topics that a live group does not read any more, commits with an expiry of
-    their own, and what only the members of a modern group keep; not what else somebody may still read, and what is
-    fresh; what expires first comes first."""
+    their own, and offsets that only the members of a modern group keep are listed, the first to expire first; offsets
+    that somebody may still read, and fresh ones, are not."""
     topic = every_type()
     subscriptions: dict[str, list[list[str] | None]] = {
         "reading": [["orders"]],

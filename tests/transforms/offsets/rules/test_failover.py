@@ -95,12 +95,12 @@ def test_restarts() -> None:
     ],
 )
 def test_places(offset: int, expected: Place) -> None:
-    """Goal: at a sync the place is exact, between syncs both bound it, and after the last one the first alone."""
+    """Goal: at a sync the place is exact, between two syncs both bound it, and after the last sync that sync alone."""
     assert place_of(offset, SYNCS) == expected
 
 
 def test_outcomes() -> None:
-    """Goal: each word for what it says, with its counts."""
+    """Goal: each outcome has its word and its counts."""
     assert failover_of(100, 80, SYNCS)[0] == FailoverOutcome.EXACT
     assert failover_of(100, 50, SYNCS)[2:] == (30, 30, 0, 0)
     assert failover_of(100, 50, SYNCS)[0] == FailoverOutcome.REPEATS
@@ -112,7 +112,7 @@ def test_outcomes() -> None:
 
 
 def test_unknown() -> None:
-    """Goal: without a sync, before the first one and without a commit nothing is said."""
+    """Goal: without a sync, before the first one and without a commit the place is unknown."""
     for commit, syncs in ((5, []), (5, [Sync(6, 6)]), (None, SYNCS)):
         found = failover_of(commit, 5, syncs)
         assert found.outcome == FailoverOutcome.UNKNOWN

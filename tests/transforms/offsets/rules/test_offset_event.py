@@ -91,8 +91,8 @@ def test_lower_commit(generation: Generation | None, cause: str | None) -> None:
     ],
 )
 def test_higher_commit(after: Commit, fields: dict[str, Any], *, is_skipped: bool) -> None:
-    """Goal: only a commit that no member can have made, nor a consumer that has read, skips records: that of a simple
-    consumer names the leader epoch of what it has read, if that before did."""
+    """Goal: a higher commit skips records only if neither a member nor a consumer that has read can have made it: a
+    commit of a simple consumer that reads names the leader epoch of its last record, if its commit before did."""
     event = offset_event(step(after, **fields), RULES)
     skipped = OffsetEvent(kind=OffsetEventKind.SKIPPED, cause=OffsetEventCause.NO_MEMBER, records_skipped=10)
     assert event == (skipped if is_skipped else None)
@@ -161,7 +161,8 @@ DUE_MS = EMPTY_MS + RULES.retention_ms
     ],
 )
 def test_removal(at_ms: int, fields: dict[str, Any], expected: tuple[str, str | None] | None) -> None:
-    """Goal: age distinguishes expiry from deletion, as the broker counts it; what it does not show has no cause."""
+    """Goal: the age of an offset distinguishes expiry from deletion, as the broker counts it; if the age does not
+    decide, there is no cause."""
     assert reported(step(None, at_ms, **fields)) == expected
 
 

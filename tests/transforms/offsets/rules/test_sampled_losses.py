@@ -44,8 +44,8 @@ def test_first_round_and_most_lost() -> None:
 
 
 def test_a_topic_that_was_made_anew() -> None:
-    """Goal: nothing is lost before its log reaches the commit of the former one; then all that lies before that is, of
-    which retention may take some since."""
+    """Goal: nothing is lost before the new log reaches the commit of the former one; then all records before the commit
+    are lost, and retention may have taken some of them since."""
     assert sampled_losses([anew(5, 99), anew(5, 150, start=100)], []) == []
     (event,) = sampled_losses([anew(5, 99), anew(6, 100), anew(7, 300, start=20)], [])
     assert (event["kind"], event["happened_at"]) == ("topic_recreated", BEGAN_AT + timedelta(minutes=6))

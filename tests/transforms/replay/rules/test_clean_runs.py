@@ -32,7 +32,8 @@ def found(log: list[Entry]) -> list[Finding]:
 @settings(max_examples=30, deadline=None)
 @given(live=histories)
 def test_a_live_group_is_true(live: LiveGroup) -> None:
-    """Goal: whatever befalls a group, its records are what a coordinator writes and an assignor gives."""
+    """Goal: whatever happens to a group, `validate` accepts the records that a coordinator writes and an assignor
+    gives."""
     assert found([Coverage(0, "complete"), *live.log()]) == []
 
 

@@ -245,7 +245,7 @@ TRUE: dict[str, Log] = {
 
 @pytest.mark.parametrize("name", TRUE)
 def test_what_may_be_is_not_found(name: str) -> None:
-    """Goal: the odd but possible, and what nobody can know, is no finding."""
+    """Goal: an odd but possible record, and one that nobody can judge, are no findings."""
     assert found(TRUE[name]) == []
 
 

@@ -116,7 +116,7 @@ LIES: list[tuple[str, Callable[[list[Record]], Record], str]] = [
 
 @pytest.mark.parametrize(("group_id", "lie", "kind"), LIES)
 def test_a_lie_is_found(group_id: str, lie: Callable[[list[Record]], Record], kind: str) -> None:
-    """Goal: the record that can't be is reported, with the epoch in force, and what it is about."""
+    """Goal: an impossible record is reported, with the epoch in force, and with its subject."""
     log = deepcopy(log_of(group_id))
     record = lie(log)
     findings = found(group_id, log)

@@ -64,7 +64,7 @@ def test_agrees_with_owner(scenario: str, is_thinned: bool) -> None:
 
 def test_unowned_and_unknown() -> None:
     """Goal: a partition that a generation gives to nobody is unowned; an assignment that can't be read is unknown; an
-    empty generation and a hole are reported of the whole group."""
+    empty generation and a hole are reported for the whole group."""
     log = (
         Log()
         .wait(START_MS)

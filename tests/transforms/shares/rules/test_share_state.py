@@ -1,4 +1,4 @@
-"""Goal: the state of share partitions is what the share coordinator makes of the same records."""
+"""Goal: the state of share partitions is the one that the share coordinator makes of the same records."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def kept_by(records: list[dict[str, Any]], count: int, start: int = 0) -> dict[S
 
 
 def test_what_a_broker_wrote() -> None:
-    """Goal: start offsets, counts and ranges after each stage of what a share consumer did."""
+    """Goal: start offsets, counts and ranges are right after each stage of a share consumer's life."""
     records = broker_records()
     assert [record["kafka_offset"] for record in records] == list(range(20))
     first = kept_by(records, 2)
@@ -74,7 +74,7 @@ def test_what_a_broker_wrote() -> None:
 
 
 def test_the_log_from_its_start_on_is_enough() -> None:
-    """Goal: after the broker has pruned the topic up to offset 12, what is left gives the same state."""
+    """Goal: after the broker has pruned the topic up to offset 12, the remaining records give the same state."""
     records = broker_records()
     assert kept_by(records, 18, start=12) == kept_by(records, 18)
 
@@ -133,7 +133,8 @@ def test_a_group_that_cant_be_judged() -> None:
 
 
 def test_an_update_without_a_snapshot_is_taken_for_one() -> None:
-    """Goal: as a broker does which finds no snapshot before it; and what can't be decoded changes nothing."""
+    """Goal: an update without a snapshot before it is taken for a snapshot, as by a broker; and a record that can't be
+    decoded changes nothing."""
     records = broker_records()
     damaged = row(1, b"\x00\x00\x00", None)
     assert damaged["decode_error"] == "truncated"

@@ -226,7 +226,7 @@ def test_subscription(subscription: bytes, topics: set[str]) -> None:
 
 @pytest.mark.parametrize("subscription", [b"", b"\0", b"\0\0", b"\0\0\0\0\0", b"\0\0\0\0\0\1\0", b"\0\0\0\0\0\0\0"])
 def test_subscription_cut_off(subscription: bytes) -> None:
-    """A number that is not all there is what the broker forgives."""
+    """The broker forgives a subscription that ends within a number."""
     with pytest.raises(UnreadableSubscriptionError):
         topics_of_subscription(subscription)
 

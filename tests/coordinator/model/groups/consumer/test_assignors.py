@@ -34,7 +34,8 @@ def sizes(found: dict[str, Partitions]) -> dict[str, int]:
 
 @given(NAMES, SUBSCRIBED, st.data())
 def test_uniform_of_equal_subscriptions(names: list[str], topics: list[str], data: st.DataObject) -> None:
-    """Goal: each partition has one owner, nobody has two more than another, and who is there keeps what fits."""
+    """Goal: each partition has one owner, nobody has two more than another, and a member that stays keeps the
+    partitions that fit its share."""
     before = assign_uniform({name: subscriber(topics) for name in names}, COUNTS, is_equal=True)
     assert given_to(before) == Counter((topic, number) for topic in topics for number in range(COUNTS[topic]))
     assert max(sizes(before).values()) - min(sizes(before).values()) <= 1
@@ -47,7 +48,7 @@ def test_uniform_of_equal_subscriptions(names: list[str], topics: list[str], dat
 
 @given(st.dictionaries(st.text("abcdefgh", min_size=4, max_size=8), SUBSCRIBED, min_size=1, max_size=8))
 def test_uniform_of_other_subscriptions(subscriptions: dict[str, list[str]]) -> None:
-    """Goal: each partition goes to one of those who want its topic, and what is even stays as it is."""
+    """Goal: each partition goes to a member that subscribes to its topic, and an even assignment stays as it is."""
     members = {name: subscriber(topics) for name, topics in subscriptions.items()}
     found = assign_uniform(members, COUNTS, is_equal=False)
     wanted = {topic for topics in subscriptions.values() for topic in topics}

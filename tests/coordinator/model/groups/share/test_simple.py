@@ -34,8 +34,8 @@ def subscribers(names: list[str], topics: list[str], before: dict[str, Partition
 
 @given(NAMES, SUBSCRIBED, st.data())
 def test_equal_subscriptions(names: list[str], topics: list[str], data: st.DataObject) -> None:
-    """Goal: a partition has no more members than its share, members differ by one at most, and all is given; who is
-    still there when others left keeps what is not too much."""
+    """Goal: a partition has no more members than its share, members differ by one at most, and all partitions are
+    assigned; a member that stays when others leave keeps its partitions up to its share."""
     before = assign_simple(subscribers(names, topics, {}), ASSIGNABLE, is_equal=True)
     partitions = {(topic, number) for topic in topics for number in ASSIGNABLE[topic]}
     share = -(-len(names) // len(partitions))
@@ -72,8 +72,8 @@ def test_only_what_is_assignable(*, is_equal: bool) -> None:
 
 
 def test_a_topic_that_loses_its_last_partition_stays() -> None:
-    """Goal: a topic of which a member must give up all partitions stays in its target without partitions, as in a
-    broker's record."""
+    """Goal: a topic whose last partition a member must give up stays in its target without partitions, as in a broker's
+    record."""
     topic = TOPICS[2]
     before: dict[str, Partitions] = {"aaaa": {topic: (0,)}}
     members = subscribers(["aaaa"], [TOPICS[0]], before) | subscribers(["bbbb"], [topic], {})

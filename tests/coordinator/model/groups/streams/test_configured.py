@@ -96,7 +96,7 @@ def test_not_copartitioned(subtopologies: list[Subtopology], message: str) -> No
 
 
 def test_copartitioned() -> None:
-    """Goal: a repartition topic without a number of its own takes that of the topics that it is read with."""
+    """Goal: a repartition topic without a number of its own takes that of the topics with which it is read."""
     found = configured(
         reads("a", THREE, repartition_sink_topics=("r",)),
         reads("b", FIVE, repartition="r", copartition_groups=(TOGETHER,)),

@@ -169,8 +169,8 @@ def test_another_protocol_of_an_instance() -> None:
 
 @pytest.mark.parametrize("is_too_late_to", ["join", "sync", "heartbeat"])
 def test_too_late(is_too_late_to: str) -> None:
-    """Goal: a classic member that does not join when it is asked to, does not ask for what it has, or is silent for its
-    own session is taken out."""
+    """Goal: a classic member that does not join when it is asked to, does not fetch its assignment, or is silent for
+    its own session is removed."""
     cluster = Mixed(group_consumer_session_timeout_ms=300_000)
     cluster.join("new")
     beat_error = cluster.beat_classic(1)
@@ -197,8 +197,8 @@ def test_only_classic_members_are_left() -> None:
 
 
 def test_a_forgotten_group() -> None:
-    """Goal: an empty consumer group is gone, without a record, when somebody joins it by an id that it did not give;
-    who only reads sees it until something is written."""
+    """Goal: an empty consumer group is gone, without a record, when a member joins it by an id that the group did not
+    give; readers see the group until something is written."""
     cluster = Cluster()
     cluster.join("a")
     cluster.beat("a", -1)

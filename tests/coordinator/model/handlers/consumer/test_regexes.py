@@ -26,7 +26,7 @@ def join(cluster: Cluster, member_id: str, regex: str, *names: str, **fields: An
 
 
 def written(cluster: Cluster, since: int) -> list[str]:
-    """Returns the types of the records in the batches behind the first ones."""
+    """Returns the types of the records in the batches after the first ones."""
     return [record.record_type for batch in cluster.log[since:] for record in batch.records]
 
 
@@ -52,7 +52,7 @@ def test_it_is_resolved_behind_the_answer() -> None:
 
 
 def test_a_whole_name_has_to_match() -> None:
-    """Goal: an expression that matches a part of a name stands for no topic, and so begins no epoch."""
+    """Goal: an expression that matches only a part of a name matches no topic, and so begins no epoch."""
     cluster = Cluster()
     join(cluster, "a", "rder")
     assert resolutions(cluster) == [("rder", [])]
@@ -179,7 +179,7 @@ def test_the_last_member() -> None:
 
 
 def test_what_is_no_expression_in_a_log() -> None:
-    """Goal: a member of a log that has what RE2 does not read is kept, and has no topics by it."""
+    """Goal: a member of a log whose expression RE2 can't read is kept, and has no topics by it."""
     cluster = Cluster()
     join(cluster, "a", "orders")
     member = next(record for record in cluster.log[0].records if record.record_type == MEMBER)

@@ -57,8 +57,8 @@ def types(cluster: Cluster) -> list[str]:
 
 
 def test_first_member() -> None:
-    """Goal: a first member is given nothing until the share coordinator knows the partitions, and all of them then; the
-    records stand in the broker's order, and those of the initialization are an operation of their own."""
+    """Goal: a first member gets nothing until the share coordinator knows the partitions, and then all of them; the
+    records are in the broker's order, and those of the initialization are an operation of their own."""
     cluster = Cluster()
     joined = beat(cluster, "a", 0, ORDERS.name)
     assert (joined.error, joined.member_epoch, joined.assignment) == (Error.NONE, 1, {})

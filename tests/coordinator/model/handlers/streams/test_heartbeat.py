@@ -113,7 +113,8 @@ def test_copies_wait_for_their_process() -> None:
 
 
 def test_illegal_targets() -> None:
-    """Goal: an assignor that loses a task, gives it twice, or gives a process a copy of what it has, is found out."""
+    """Goal: an assignor that loses a task, gives it twice, or gives a process a copy of a task that it has, is found
+    out."""
     asked = TasksToAssign(group_id=GROUP, processes={"a": "p1", "b": "p1"}, task_counts={"0": 1}, before={})
     active, standby = Task("active", "0", 0), Task("standby", "0", 0)
     illegal: list[dict[str, Tasks]] = [
@@ -216,7 +217,7 @@ def test_stale_topology() -> None:
 
 
 def test_endpoints() -> None:
-    """Goal: members learn where others have which partitions, if that is newer than what they know."""
+    """Goal: members learn which partitions others have, and where, if that is newer than their own knowledge."""
     cluster = streams_cluster()
     endpoint = Endpoint("host", 8080)
     joined = join(cluster, "a", user_endpoint=endpoint)
@@ -303,7 +304,7 @@ def test_leaves_and_is_silent() -> None:
 
 
 def test_gives_nothing_up() -> None:
-    """Goal: a member that still has what it had to give up is taken out when its rebalance timeout is over."""
+    """Goal: a member that has not given up its tasks is removed when its rebalance timeout is over."""
     cluster = streams_cluster()
     join(cluster, "a", rebalance_timeout_ms=10_000)
     join(cluster, "b")
