@@ -321,13 +321,13 @@ def metrics_server() -> Iterator[Target]:
                 if not waits:  # closes with a reset, whatever the server is about
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     return b"gone"
-                if ends:  # what is no whole request has no answer, and the server closes
+                if ends:  # an incomplete request has no answer, and the server closes
                     select.select([connection], [], [], GRACE_S)
                     connection.shutdown(socket.SHUT_WR)
                 return b"".join(iter(partial(connection.recv, 65_536), b""))
             except TimeoutError:
                 raise
-            except OSError:  # it has answered, and does not wait for the end of what is too long
+            except OSError:  # it has answered, and does not wait for the end of a request that is too long
                 return b""
 
     def check(content: tuple[bytes, bool], port: int) -> Outcomes:

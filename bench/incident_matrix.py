@@ -6,7 +6,7 @@ The groups of the matrix (lab/kafka/matrix.py) are scaled, killed, stalled, rest
     replayed   the reference coordinator's refusals with the broker's, from the requests without their answers, and then
                with 5% of the lines lost
     inferred   the members that were killed or stalled with those that the topic alone shows
-    alarms     the incidents above severity info, none of which may be about a client to which nothing was done
+    alarms     the incidents above severity info; none may be about a client to which nothing was done
     answers    the reference coordinator's answers with the broker's; each difference is listed
 
     python -m bench.incident_matrix [--runs 1]

@@ -1,4 +1,4 @@
-"""Measures what a sampling round costs: 2,000 groups with 20 partitions each, all of which lag and commit.
+"""Measures what a sampling round costs: 2,000 groups with 20 partitions each; all partitions lag and commit.
 
     memory   takes in commits, computes and sums up rows, and writes the metrics, as the monitor does in the driver
     table    computes the same rounds in Spark, as `groupledger pipeline` does (with --table)

@@ -74,7 +74,7 @@ SIGNALS = ("SIGINT", "SIGTERM", "twice")
 CODES = {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM, "twice": signal.SIGTERM}
 HELD_S = 1.0
 HEAD = "| command | moment | signal | seconds | code | tables | last line |\n|---|---|---|---|---|---|---|"
-# Of what goes on for ever: a call in its first commits.
+# For commands that go on for ever: a call in their first commits.
 EARLY_CALL = 12
 # Tables that follow from the topic alone, whenever it is read.
 OF_THE_TOPIC = ("coordinator_records", "generations", "groups", "members", "open_groups")

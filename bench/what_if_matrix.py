@@ -3,7 +3,7 @@
 Each workload is played under four settings at the same time by Kafka's Java client: eager, static, cooperative, and the
 protocol of KIP-848. `ingest` and `history` read the topic. Then the ledger of each group is asked what would have
 happened under the other settings, and the answers are compared with what happened to the groups of these settings.
-Rebalances and moves are those of their ledgers; stopped time is what the consumers reported. `--keep` leaves everything
+Rebalances and moves are those of their ledgers; the consumers report the stopped time. `--keep` leaves everything
 in a directory, so that workloads can be played in pieces and asked again.
 
     python -m bench.what_if_matrix [--seeds 1-10] [--keep DIRECTORY]

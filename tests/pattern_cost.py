@@ -43,7 +43,7 @@ class Automaton:
     """The characters of a pattern, numbered, each with the set that it may be, and those that may come next."""
 
     ignores_case: bool
-    is_conditional: bool = False  # it asks for more than characters: an end, a boundary, what comes next
+    is_conditional: bool = False  # it asks for more than characters: an end, a boundary, the next character
     characters: list[frozenset[str]] = field(default_factory=list)
     next: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
 

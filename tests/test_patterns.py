@@ -98,7 +98,7 @@ def test_patterns_are_linear(file: str) -> None:
 def test_templates_are_linear() -> None:
     """Goal: the patterns that are made of the texts of Kafka's server log are linear, each of them."""
     import_module("groupledger.transforms.logs.rules.server_log")
-    gc.unfreeze()  # what was frozen after a file of tests is not among the objects otherwise
+    gc.unfreeze()  # otherwise objects that were frozen after a file of tests are left out
     templates = [each for each in gc.get_objects() if isinstance(each, Template)]
     assert len(templates) > 80
     for each in templates:

@@ -31,7 +31,7 @@ PROJECT_LOCK = REQUIREMENTS / "project.lock"
 DEMO_LOCK = REQUIREMENTS / "spark.lock"
 WITH_CLUSTER = "--with-cluster"
 FOR_DEMO = "--for-demo"
-# Python compiles what it imports. Of all packages, which pip would compile, that is a quarter.
+# Python compiles the modules that it imports: a quarter of all modules that pip would compile.
 PIP_OPTIONS = ("--quiet", "--disable-pip-version-check", "--require-virtualenv", "--no-deps", "--no-compile")
 PYTHON = ENVIRONMENT / "bin" / "python"
 JAVA_VERSIONS = (17, 21)

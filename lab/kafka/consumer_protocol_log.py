@@ -45,7 +45,7 @@ DYNAMIC, STATIC, MIGRATED = "dynamic", "static", "migrated"
 TOPICS = {DYNAMIC: 4, STATIC: 2, MIGRATED: 2}
 PROPERTIES = {"group.consumer.session.timeout.ms": "3000", "offsets.topic.num.partitions": "1"}
 SETTLE_S_MAX, QUIET_S = 40, 1.2
-# Not names of fields, and not types of records, some of which are as long as an id.
+# Neither names of fields nor types of records; some of these are as long as an id.
 RANDOM_ID = re.compile(
     r'(?<!"record_type": )"([A-Za-z0-9_-]{22}|(?:[\w-]+-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"(?!:)'
 )

@@ -428,7 +428,7 @@ class MixedPlay(ConsumerPlay):
         )
 
     def _take_instance(self) -> None:
-        """Lets a member join under an instance id that may be another's, of whichever protocol."""
+        """Lets a member join under an instance id that may be another's, of any protocol."""
         if self.dice.random() < 0.5:
             instances = [member.instance_id for member in (*self._members, *self._away) if member.instance_id]
             instance_id = self.dice.choice([*instances, *INSTANCES])

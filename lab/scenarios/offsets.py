@@ -182,7 +182,7 @@ def offset_delete_after_unreadable_subscription(driver: Driver) -> None:
     unreadable = (("range", b"\0\0\0\0\0\1\xff\xff"),)
     again = driver.join(group.leader.member_id, protocols=unreadable, session_ms=60_000)
     assert again.error is Error.UNKNOWN_SERVER_ERROR
-    # What the members subscribe to is what it was before.
+    # The members' subscriptions are as they were before.
     partitions = (TopicPartition("orders", 0), TopicPartition("other", 0))
     response = driver.answer(OffsetDeleteRequest(driver.next_request_id(), driver.group_id, partitions))
     assert [one.error for one in response.partitions] == [Error.GROUP_SUBSCRIBED_TO_TOPIC, Error.NONE]

@@ -53,7 +53,7 @@ STOPS = (
     *("crash", "long_gc", "slow_processing", "instance_started_twice", "leader_loss", "leader_loss_in_rebalance"),
     *("freeze", "hang", "crash_before_sync", "coordinator_failover", "close", "stop", "admin_removal"),
 )
-MEMBERS_APIS = (ApiKey.HEARTBEAT.name, ApiKey.OFFSET_COMMIT.name)  # what a member says that believes in its place
+MEMBERS_APIS = (ApiKey.HEARTBEAT.name, ApiKey.OFFSET_COMMIT.name)  # the requests of a member that believes it is one
 STOPS_BEFORE_MS = 60_000
 JOIN_PHASE_MAX_MS = 300_000  # max.poll.interval.ms of the simulator's clients
 

@@ -53,7 +53,7 @@ Row = dict[str, Any]
 @dataclass(frozen=True)
 class Group:
     """One group of a run. `log` has its records in the capture, which ends before `end_offset`. `marks` and `coverage`
-    say how complete the log is, `truth` is what really happened in the group, and `events` are the lines about it in
+    say how complete the log is, `truth` has the group's true history, and `events` are the lines about it in
     the server logs."""
 
     group_id: str

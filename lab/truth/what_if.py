@@ -1,7 +1,7 @@
 """Plays the same workload under several settings, and compares what a what-if predicts from one run with what happened
 in the others.
 
-A workload is what happens to processes: restarts, crashes, scaling. It does not depend on the setting. What happened is
+A workload has the events of processes: restarts, crashes, scaling. It does not depend on the setting. What happened is
 known from the ledger of each run (rebalances, moves) and from the applications themselves (how long each partition had
 no owner while a process was up).
 """
@@ -41,7 +41,7 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
 }
 SETTLED_MINUTES: Final = 3.0
 ENDS_MINUTES: Final = 4.0  # after the last event: a session, and the rounds after its end
-RECORDS_PER_MINUTE: Final = 20  # of each partition: what is fetched is most of a run's work
+RECORDS_PER_MINUTE: Final = 20  # of each partition: fetching is most of a run's work
 FIGURES: Final = ("rebalances", "partitions_moved", "stopped_partition_seconds")
 PROCESSING_MS: Final = (10, 200)
 FETCH_MAX_WAIT_MS: Final = 5_000

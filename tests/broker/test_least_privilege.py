@@ -61,7 +61,7 @@ PROPERTIES = {
         f" user_{ADMIN}={quoted(PASSWORD)} user_{LEDGER}={quoted(PASSWORD)};"
     ),
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    # ANONYMOUS is the broker on the controller's listener; everybody else has what the rules say, which is nothing.
+    # ANONYMOUS is the broker on the controller's listener; everybody else has only the rights that a rule grants.
     "super.users": f"User:{ADMIN};User:ANONYMOUS",
     "allow.everyone.if.no.acl.found": "false",
 }

@@ -145,7 +145,7 @@ def test_the_table_of_texts_is_the_brokers(broker: LocalBroker, evidence: Eviden
 
 def test_every_rebalance_has_its_trigger(broker: LocalBroker, evidence: Evidence) -> None:
     """Goal: each rebalance of each real group has the reason of the line that began it, and nothing unknown."""
-    # The records first: static members of another test may expire meanwhile, and what is written was logged before.
+    # The records first: static members of another test may expire meanwhile, and a written record was logged before.
     records_of = group_logs(broker, classic_groups(requests(broker)))
     said = events(broker)
     assert {row["trigger"] for row in said if row["kind"] == "preparing_rebalance"}.isdisjoint({"unknown"})

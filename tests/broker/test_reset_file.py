@@ -47,7 +47,7 @@ def test_offsets_of_then_restore_the_group(spark: SparkSession, broker: LocalBro
         producer.produce(TOPIC, b"", partition=number % len(BEFORE))
     assert producer.flush(30) == 0
     consumer = Consumer({**client, "group.id": GROUP})
-    ingest(spark, tmp_path, broker)  # what was there before is compacted coverage; from here on it is known
+    ingest(spark, tmp_path, broker)  # earlier records are compacted coverage; from here on all is known
 
     def commit(offsets: dict[int, int]) -> None:
         places = [TopicPartition(TOPIC, partition, offset) for partition, offset in offsets.items()]

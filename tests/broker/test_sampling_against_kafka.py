@@ -128,7 +128,7 @@ def test_an_open_transaction_is_reported(broker: LocalBroker) -> None:
     which is a trouble once it has lasted; when the transaction is ended, the trouble is over."""
     client: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers}
     make_offsets_topic(broker.bootstrap_servers)
-    admin = AdminClient(client)  # kept: what it has begun ends with it
+    admin = AdminClient(client)  # kept: its calls end with it
     admin.create_topics([NewTopic("stalled", 1, 1)])["stalled"].result()
     stalls = Stalls()
 

@@ -40,7 +40,7 @@ def test_a_rebuild_that_is_stopped_and_woken(spark: SparkSession, whole: Path, t
     before = newest(log, ".json")
     with LedgerProcess("history", stopped, "--rebuild", "--conf", str(settings)) as first:
         ended = first.process.poll
-        wait_until(lambda: newest(log, ".json") > before + 1 or ended() is not None, "a commit behind the fence")
+        wait_until(lambda: newest(log, ".json") > before + 1 or ended() is not None, "a commit after the fence")
         assert ended() is None, first.finish()
         os.killpg(first.process.pid, signal.SIGSTOP)
         assert newest(stopped / OPEN_GROUPS.name / "_delta_log", ".json") == states + 1, "only fenced"

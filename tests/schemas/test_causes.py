@@ -50,7 +50,7 @@ def named(cause: Cause) -> str:
 def test_a_cause_is_one_row() -> None:
     """Goal: no name occurs twice, and no family is left out."""
     assert len({cause.name for cause in CAUSES}) == len(CAUSES) >= 60
-    assert len(FAMILIES) == len([*FOLDER.glob("[!_]*.py")]) - 1  # cause.py has what a row is
+    assert len(FAMILIES) == len([*FOLDER.glob("[!_]*.py")]) - 1  # cause.py has the class of a row
 
 
 @pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda each: each.name)

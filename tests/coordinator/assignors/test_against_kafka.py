@@ -263,7 +263,7 @@ def random_history(rng: random.Random, assignor: str) -> Iterator[Group]:
             )
         group = Group(dict(topics), members)
         yield group
-        # Those who are late keep what they had, and come back with a stale generation.
+        # Late members keep their partitions, and come back with a stale generation.
         for member_id, partitions in (ours(assignor, group) or {}).items():
             assigned[member_id] = partitions, generation
         present = next_members(rng, member_ids, present)

@@ -283,7 +283,7 @@ class Cluster:
     # The network
 
     def _send_all(self) -> bool:
-        running = [one for one in self.applications.values() if not one.is_frozen]  # also what is closed by now
+        running = [one for one in self.applications.values() if not one.is_frozen]  # closed ones, too
         sent = [(one, sent) for one in running for sent in one.consumer.take_requests()]
         for one, each in sent:
             one.sent.append(each.request)

@@ -1,7 +1,7 @@
-"""The client model beside Kafka's own Java client: the same minute in four lives gives the same requests.
+"""The model of a client sends the same requests as Kafka's own Java client, in the same minute in four lives.
 
-`java_client.json` is what a 4.2.0 broker's request log holds of the four consumers of java/JavaClients.java, by the
-assignors that they were configured with ("+records": while something is produced), client and order; the test plays
+`java_client.json` has the lines of a 4.2.0 broker's request log about the four consumers of java/JavaClients.java, by
+the assignors that they were configured with ("+records": while something is produced), client and order; the test plays
 the same minute in virtual time. Left out are heartbeats without an error, metadata, fetches, the client's way to a
 broker whose `__consumer_offsets` did not exist yet, and the number of automatic commits in a row. Member ids are
 masked. Rows, with errors as numbers:

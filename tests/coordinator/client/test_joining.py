@@ -99,7 +99,7 @@ def test_sticky_user_data(cluster: Any) -> None:
     assert sticky["owned_partitions"] == []
     assert by_range["user_data"] is None
     assert decode_subscription(other.requests(JoinGroupRequest)[0].protocols[0][1]).fields["user_data"] is None
-    assert member.partitions == [0, 1, 2]  # what it keeps, it had
+    assert member.partitions == [0, 1, 2]  # it had the partitions that it keeps
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 JOINED_3: list[str | None] = ["joined"] * 3
 STALE = ("OFFSET_COMMIT", "STALE_MEMBER_EPOCH")
-# What began each epoch, what was refused, and why members went.
+# The causes of epochs, the refusals, and the reasons for which members left.
 SHOWN: dict[str, tuple[list[str | None], set[tuple[str, str]], list[str]]] = {
     "consumer-scale": ([*JOINED_3, "joined", "joined", "left", "left"], {STALE}, ["left", "left"]),
     "consumer-slow-release": (JOINED_3, set(), []),

@@ -126,7 +126,7 @@ def test_a_follow_up_that_somebody_else_began(group: Script) -> None:
     def hangs(response: Response) -> bool:
         if isinstance(response, JoinGroupResponse) and response.generation_id > 1:
             slow.crashes_when = None
-            slow.hang(20_000)  # before it has seen what it is to give up
+            slow.hang(20_000)  # before it has seen the partitions that it has to give up
         return False
 
     slow.crashes_when = hangs

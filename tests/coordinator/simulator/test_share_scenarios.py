@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 STARTED = ["joined", "partitions_initialized", "joined"]
 HEARTBEAT = "SHARE_GROUP_HEARTBEAT"
-# What began each epoch, what was refused, and why members went.
+# The causes of epochs, the refusals, and the reasons for which members left.
 SHOWN: dict[str, tuple[list[str], set[tuple[str, str]], list[str]]] = {
     "share-scale": ([*STARTED, *["joined"] * 3, "left", "left", "partitions_freed"], set(), ["left", "left"]),
     "share-crash": (

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 JOINED_3 = ["joined"] * 3
 HEARTBEAT = "STREAMS_GROUP_HEARTBEAT"
-# What began each epoch, what was refused, and why members went.
+# The causes of epochs, the refusals, and the reasons for which members left.
 SHOWN: dict[str, tuple[list[str], set[tuple[str, str]], list[str]]] = {
     "streams-scale": ([*JOINED_3, "joined", "left", "left"], set(), ["left", "left"]),
     "streams-standbys": ([*JOINED_3, "session_expired", "joined"], set(), ["session_expired"]),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ENOUGH_S = 120.0
 
-# What DuckDB does not end when it is interrupted, and at the end what it does.
+# Queries that DuckDB does not end when it is interrupted; the last two it does end.
 DOUBLED = "".join(f", a{i} AS (FROM a{i - 1} UNION ALL FROM a{i - 1})" for i in range(1, 30))
 NO_END = {
     "one call": "SELECT levenshtein(repeat('a', 3000000), repeat('b', 3000000))",

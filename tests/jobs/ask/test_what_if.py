@@ -129,7 +129,7 @@ def test_answers(warehouse: Path) -> None:
         *("orders", "static", 0, None),
     )
     assert static["asked_setting"].startswith("range, static, session.timeout.ms=45000")
-    # Ten records a second: what a commit every five seconds leaves to be read again.
+    # Ten records a second, and a commit every five seconds, which leaves the records since then to be read again.
     assert static["records_processed_twice"]["replayed_high"] is not None
     assert session["rebalances"] is None
     assert session["refusal"].startswith("A shorter session.timeout.ms")

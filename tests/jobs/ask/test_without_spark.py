@@ -29,7 +29,7 @@ ARCHIVE = max((Path(__file__).parents[2] / "data" / "warehouses").glob("*.tar.gz
 AT = "2026-01-05T00:30:00Z"
 GROUP = "zombie-commits-0000"
 # Runs a command where the packages of the extra `spark` are not installed, and prints what it imports that no question
-# needs. Of these pandas, of which pyarrow is quick to ask, takes 0.2 s, pydantic with the settings 0.1 s.
+# needs. Of these pandas, for which pyarrow is quick to ask, takes 0.2 s, pydantic with the settings 0.1 s.
 RUN = """
 import sys
 

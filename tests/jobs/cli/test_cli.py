@@ -79,7 +79,7 @@ def test_the_command_line_does_not_load_spark() -> None:
 
 
 PROGRAM = (sys.executable, "-c", "from groupledger.jobs.cli.script import run; run()")
-# As users have it: what is not written through waits in the process until its end.
+# As users have it: output that is not flushed waits in the process until its end.
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 
 

@@ -159,14 +159,14 @@ def test_groups_in_trouble(tmp_path: Path) -> None:
     tables = ClusterRows(str(tmp_path), CLUSTER)
     assert groups(tables).state == GOOD
     of_both = {"step": "history", "since": AT, "reason": "KeyError: 'epoch' (fold.py, line 7)"}
-    over = {**of_both, "group_id": "mended", "is_open": 0, "ended_at": AT + MINUTE}
+    over = {**of_both, "group_id": "repaired", "is_open": 0, "ended_at": AT + MINUTE}
     write(tmp_path, "troubles", {**of_both, "group_id": "a\x1b[2J", "is_open": 1}, over)
     check = groups(ClusterRows(str(tmp_path), CLUSTER))
     assert check.state == BAD
     assert "1 group can't be judged" in check.finding
     assert "(history: KeyError: 'epoch' (fold.py, line 7))" in check.finding
     assert "\x1b" not in check.finding
-    assert "mended" not in check.finding
+    assert "repaired" not in check.finding
     assert "their records are kept" in str(check.remedy)
 
 

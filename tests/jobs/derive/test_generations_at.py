@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 HOUR_US = 3_600_000_000
-BATCH_FROM, BATCH_TO = 700, 720  # hours, in each of which a generation has an offset, and a step the next one
+BATCH_FROM, BATCH_TO = 700, 720  # hours: in each a generation has an offset, and a step the next one
 SEEDS, GROUPS_OF_SEED, FLOOR = range(8), 25, 600
 RESTARTED = "restarted"  # a rebuild went on from the middle of its records, and no longer knew that it had members
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 CUT_MINUTE, LAST_MINUTE = 20, 61
 TABLES_BEFORE_KILL = 3
-ALONE = 10  # the partition of a group whose states `scatter` puts behind a file that has none of them
+ALONE = 10  # the partition of a group whose states `scatter` puts after a file without them
 
 
 def micros(milliseconds: int | None) -> int | None:

@@ -91,7 +91,7 @@ def test_nothing_is_said_where_it_is_not_known(tmp_path: Path) -> None:
         ({}, None, None, False),  # the broker does not say
         ({}, WEEK_S, WEEK_S, False),
         ({}, DAY_S, DAY_S, True),
-        ({"retention_s": 7_200, "retention_check_interval_s": 600}, DAY_S, 7_200, False),  # what is set has the word
+        ({"retention_s": 7_200, "retention_check_interval_s": 600}, DAY_S, 7_200, False),  # the setting decides
     ],
 )
 def test_retention_is_set_or_asked(

@@ -355,7 +355,7 @@ def test_incidents_fire() -> None:
     ("late_minutes", "alerts"),
     [
         (range(0), {}),
-        (range(60, 68), {}),  # 13.3 times what is allowed in an hour
+        (range(60, 68), {}),  # 13.3 times the number that an hour allows
         (range(60, 75), {"ConsumerGroupObjectiveBurns": 69 * 60}),
     ],
 )

@@ -55,7 +55,7 @@ def test_retention_comes_nearer() -> None:
         (20, 120, 60, {}),  # it reads faster
         (20, 60, 0, {}),  # nothing is deleted
         (12, 60, 120, {}),  # the start has not moved often enough
-        (20, 60, 120, {"lag": None}),  # what it has committed is not known
+        (20, 60, 120, {"lag": None}),  # its commit is not known
         (20, 60, 120, {"committed_offset": 0}),  # it is passed already
     ],
 )

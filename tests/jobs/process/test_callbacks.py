@@ -10,7 +10,7 @@ from groupledger.jobs.process.session import close_idle_callbacks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUERIES, KEPT_MAX = 6, 3  # what was used since the last time is kept
+QUERIES, KEPT_MAX = 6, 3  # queries that were used since the last time are kept
 
 
 def sockets() -> int:

@@ -45,7 +45,7 @@ def test_an_archive_that_does_not_fit_is_passed_over(tmp_path: Path, monkeypatch
     [
         ("/scratch", 0o077, True),
         ("/scratch", 0o022, True),
-        ("/scratch", 0o002, False),  # who is of the group could give the workers work
+        ("/scratch", 0o002, False),  # users of the file's group could give the workers work
         ("/" + 63 * "t", 0o077, True),
         ("/" + 64 * "t", 0o077, False),
     ],

@@ -141,7 +141,7 @@ class Browser:
         """Does what opens another page, and waits for that."""
 
         def is_another_there() -> bool:
-            with contextlib.suppress(RuntimeError):  # between two pages there is none to ask
+            with contextlib.suppress(RuntimeError):  # between two pages there is no page to ask
                 return bool(self.evaluate("!window.isLeft && document.readyState == 'complete'"))
             return False
 
@@ -163,7 +163,7 @@ class Browser:
         """Waits until the page has asked for an address with this ending, answered or not."""
 
         def is_asked() -> bool:
-            self.evaluate("0")  # which reads what the browser reported since
+            self.evaluate("0")  # which reads the browser's reports since then
             return any(each.endswith(ending) for each in self.requests)
 
         self._wait_until(is_asked, f"Nothing asks for {ending}.")

@@ -104,7 +104,7 @@ def warehouse(tmp_path: Path) -> Path:
     for table, rows in rows_with_canaries().items():
         make_tables(tmp_path, table)
         for cluster in ("test", "other"):
-            # What the other cluster has is none of the command's business.
+            # The command leaves the rows of the other cluster alone.
             of_cluster = rows if cluster == "test" else [neutral(row) for row in rows]
             found = pa.Table.from_pylist(
                 [{"cluster": cluster, **row} for row in of_cluster], arrow_schema(table.schema)

@@ -59,7 +59,7 @@ def commit_as_given(root: str) -> None:
 def ended(act: object) -> str:
     try:
         act()  # type: ignore[operator]
-    except Exception as error:  # noqa: BLE001 - what the command line does with it
+    except Exception as error:  # noqa: BLE001 - as the command line does
         known = explain(error)
         return repr(error) if known is None else f"{known.exit_code} {known}"
     return DONE

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 CLUSTER = "test"
 START_MS = 1_760_000_000_000
 HISTORY = (GENERATIONS, MEMBERS, MEMBER_EPOCHS, ASSIGNMENTS, REBALANCES, GROUPS)
-APART = 100  # what the offsets of a real log are multiplied by, so that commits lie in between
+APART = 100  # the factor of a real log's offsets, so that commits lie in between
 
 # Groups of KIP-848's kind in a real broker's logs: which log, a partition for it here, and where it commits.
 REAL = {

@@ -56,7 +56,7 @@ def tenure(group_id: str, client_host: str, minutes: float, left: float, **colum
     }
 
 
-# Named by what they show.
+# Each is named by the fact that it shows.
 REBALANCED = [
     rebalance("calm", 1, 10, "group_started", "member_joined"),
     rebalance("calm", 2, 20, "member_joined", partitions_moved=3, pause_upper_ms=500),
@@ -68,7 +68,7 @@ REBALANCED = [
     *(rebalance("storm", offset, 80 + offset) for offset in range(10, 14)),
     # Five members that are restarted one by one.
     *(rebalance("restart", offset, offset / 2, member_count=5) for offset in range(10)),
-    # Follow-ups of follow-ups, of which two are the price of the first rebalance.
+    # Follow-ups of follow-ups: two are the price of the first rebalance.
     *(
         rebalance("chain", offset, offset / 2, "cooperative_follow_up", caused_by_generation=1)
         for offset in range(2, 9)

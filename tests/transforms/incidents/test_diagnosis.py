@@ -175,7 +175,7 @@ def test_a_poll_timeout_is_no_fact_without_a_log() -> None:
             },
             {"alive_and_not_polling", "polls_without_commit"},
         ),
-        # A client of which nobody knows whether it leaves when it does not poll, and one that has time left.
+        # Nobody knows whether the first client leaves when it does not poll; the second one has time left.
         (
             {"members": MEMBERS, "requests": [request("m0", 2.8, client_software_name="sarama")], **STOPPED},
             {"alive_and_not_polling", "polls_without_commit"},

@@ -297,7 +297,7 @@ CONSUMER: dict[str, Any] = {"protocol_type": "consumer", "subscribed_topics": fr
         # Stable consumers whose topics are known: from the commit on.
         (group_in(State.STABLE, **CONSUMER), 100, -1, RETENTION_MS + 100, True),
         (group_in(State.STABLE, **CONSUMER), 100, -1, RETENTION_MS + 99, False),
-        # Everybody else who has members: never, not even with an expiry in the record.
+        # Every other group with members: never, not even with an expiry in the record.
         (group_in(State.STABLE, protocol_type="consumer"), 100, -1, 10 * RETENTION_MS, False),
         (group_in(State.STABLE, protocol_type="connect"), 100, 200, 10 * RETENTION_MS, False),
         (group_in(State.PREPARING_REBALANCE, **CONSUMER), 100, -1, 10 * RETENTION_MS, False),

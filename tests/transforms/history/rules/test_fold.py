@@ -434,7 +434,7 @@ def test_connect_intervals() -> None:
     intervals = [(row["task"], row["member_id"], row["to_generation"]) for row in tables.table("connect_assignments")]
     assert intervals == [(-1, "w1", None), (0, "w1", 1), (0, "w2", None)]
     assert tables.rows["rebalances"][1, 2]["partitions_moved"] == 1
-    # w2 is lost: what it ran is kept back until it returns, or the delay is over.
+    # w2 is lost: its tasks are kept back until it returns, or the delay is over.
     left = [("sink", -1)]
     log.record(3, member("w1", units=left, topics=None), **group, scheduled_delay_ms=300_000)
     log.record(4, member("w1", units=[*left, ("sink", 0)], topics=None), **group, scheduled_delay_ms=0)

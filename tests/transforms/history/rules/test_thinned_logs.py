@@ -16,7 +16,7 @@ from lab.truth.thinned_passes import Passes
 
 pytestmark = pytest.mark.slow
 
-HOURS_SIMULATED = 2  # of which each has its own seed
+HOURS_SIMULATED = 2  # each with its own seed
 CLEANINGS = 30  # of each hour
 
 

@@ -32,7 +32,7 @@ from tests.transforms.incidents.rules.test_waiting import gone
 RECORDED = Path(__file__).parents[3] / "data" / "situations" / "broker_faults"
 LOGS = sorted(RECORDED.glob("server-*.log"))
 HIT = [{"rd-0", "rd-1", "rd-3"}, {"rd-0", "rd-1", "rd-2", "rd-3"}]
-KILLED = {"java-0", "rd-0", "new-0"}  # of which a member was killed while the brokers were well
+KILLED = {"java-0", "rd-0", "new-0"}  # groups with a member that was killed while the brokers were well
 ALL = KILLED | {*(f"java-{n}" for n in (1, 2)), *(f"rd-{n}" for n in (1, 2, 3)), "new-1", "new-2", "python-0"}
 
 Row = dict[str, Any]

@@ -156,7 +156,7 @@ def harm(one: OffsetReturn, generations: Any = RETURNED) -> tuple[int | None, in
         # It may have: either it read all again, or it skipped.
         (back(8_001_500, records_per_ms=100_000.0), (0, 800, 8_000_500)),
         (back(8_001_500, records_per_ms=None), (0, 800, 8_000_500)),
-        # It began below the end, and below what it had read.
+        # It began below the end, and below its last offset.
         (back(300), (700, 800, None)),
         (back(300, high_watermark=None, is_same_topic=True), (700, 1_000, None)),
         # It began below the end, at the log's start or where it wished to.
@@ -225,10 +225,10 @@ def test_a_consumer_that_may_have_skipped_what_retention_has_left(pace: float | 
 @pytest.mark.parametrize(
     ("after", "fields"),
     [
-        (900, {}),  # it began below the end, at the start of what is left
+        (900, {}),  # it began below the end, at the first remaining record
         (8_001_500, {"high_watermark": None}),
         (8_001_500, {"is_other_topic": True}),
-        (300, {"high_watermark": 201}),  # what was left may be a marker
+        (300, {"high_watermark": 201}),  # the remaining offset may be a marker
     ],
 )
 def test_a_consumer_that_may_have_read_what_retention_has_left(after: int, fields: Row) -> None:

@@ -25,7 +25,7 @@ def seen(times: str, hours: RepeatedHours | None = None) -> RepeatedHours:
     [
         ("01:50 02:10 02:50 02:05 02:40 03:10", [(2, 3, 0), (4, 5, 1)]),
         ("02:10 02:50 02:05", [(1, 2, 0), (3, None, 1)]),
-        ("02:20 02:10 03:00", [(1, 1, 0), (2, 2, 1)]),  # the step back is less than an hour by what was silent
+        ("02:20 02:10 03:00", [(1, 1, 0), (2, 2, 1)]),  # the step back is less than an hour by the silence before it
         ("02:10 02:50", []),
         ("01:50 02:10 02:50 03:10", []),
         ("02:10 02:50 02:05 02:50 02:10", []),  # two steps back: a clock that is wrong
