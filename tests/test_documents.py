@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import yaml
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Error
 
 from groupledger.jobs.cli.main import main as command_line
 from groupledger.jobs.notify.episodes import IncidentEpisode, Message
@@ -30,6 +32,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 CALL = re.compile(r"\bgroupledger(?:-ask)? +([a-z][a-z-]+)\b([^|#`\n]*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 OPTIONS_MIN = 100
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_pages_are_there() -> None:
@@ -79,6 +82,18 @@ def test_anchors_are_there() -> None:
 def anchor_of(heading: str) -> str:
     """Returns the anchor that forges and the site give a heading."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def test_blocks_are_in_their_language() -> None:
+    """Goal: the site can colour each block of code; a block that is not in the language that it names ends the build of
+    the site."""
+    pages = [*TOP.glob("*.md"), *(TOP / "docs").glob("*.md")]
+    blocks = [(page, *block) for page in pages for block in BLOCK.findall(page.read_text())]
+    assert [(page, text) for page, language, text in blocks if _has_error(language, text)] == []
+
+
+def _has_error(language: str, text: str) -> bool:
+    return any(kind is Error for kind, _ in get_lexer_by_name(language).get_tokens(text))
 
 
 def test_commands_have_their_options() -> None:
