@@ -47,14 +47,17 @@ PASSES, RATIO_MAX = 5, 1.2
 START_MS = 1_760_000_000_000 // DAY_MS * DAY_MS
 TOPICS, TOPIC_PARTITIONS, OFFSETS_PARTITIONS = 10, 2, 5
 CLOSED_ROWS_A_DAY = 1_000
+BACK = 2_000  # offsets, which is farther than the round before
 
 
 @dataclass(frozen=True)
 class Past:
-    """Groups that each read one topic, and commit and are sampled in every round."""
+    """Groups that each read one topic, and commit and are sampled in every round. Each day, one of so many groups as
+    `rewound_every` says commits once what lies far back."""
 
     groups: int
     rounds_a_day: int
+    rewound_every: int = 0
 
     def append(self, ledger: Ledger, first: int, count: int, *, with_lag: bool) -> None:
         """Appends rounds, the commits that each of them counts and, if they were computed, their lag."""
@@ -74,7 +77,8 @@ class Past:
         number, group, partition = self._each(rounds, self.groups, TOPIC_PARTITIONS)
         at_ms = self.at_ms(number) - 1
         names = ("topic", "partition", "offset", "commit_timestamp_ms")
-        commit = pa.StructArray.from_arrays([_topic(group), partition, number * 40, at_ms], names)
+        offset = number * 40 - BACK * self._is_back(number, group)
+        commit = pa.StructArray.from_arrays([_topic(group), partition, offset, at_ms], names)
         return table_rows(
             COORDINATOR_RECORDS,
             cluster,
@@ -129,6 +133,13 @@ class Past:
                 "no_progress_since": at_ms * 1_000,
             },
         )
+
+    def _is_back(self, number: Any, group: Any) -> Any:
+        """Returns 1 for the commits that go back, and 0 for others."""
+        if not self.rewound_every:
+            return number * 0
+        day, of_day = number // self.rounds_a_day, number % self.rounds_a_day
+        return ((of_day == 0) & (day > 0) & ((group + day) % self.rewound_every == 0)).astype(np.int64)
 
     @staticmethod
     def _each(rounds: Any, things: int, partitions: int) -> tuple[Any, Any, Any]:
@@ -185,8 +196,9 @@ def by_history(doc: str | None, measure_one: Callable[[Ledger, Past, int], tuple
     parser.add_argument("--days", type=int, nargs="+", default=[1, 365])
     parser.add_argument("--groups", type=int, default=20)
     parser.add_argument("--rounds-a-day", type=int, default=96)
+    parser.add_argument("--rewound-every", type=int, default=0, help="each day, one of so many groups goes back")
     arguments = parser.parse_args()
-    past = Past(arguments.groups, arguments.rounds_a_day)
+    past = Past(arguments.groups, arguments.rounds_a_day, arguments.rewound_every)
     spark = spark_session("groupledger cost of the past")
     costs: list[float] = []
     for days in arguments.days:

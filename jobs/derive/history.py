@@ -30,6 +30,7 @@ from groupledger.jobs.derive.rebalance_stats import (
     update_rebalance_stats,
     update_stats_of_many,
 )
+from groupledger.jobs.derive.rebalance_stretches import drop_stretches
 from groupledger.jobs.derive.topic_names import topic_names_of
 from groupledger.jobs.derive.troubles import known_groups, look_for_anybody
 from groupledger.jobs.ingest.stream import Batches, must_stop, wait
@@ -178,6 +179,7 @@ def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     rebuild.begin(ledger)
     drop_seeds(ledger)
     drop_commit_steps(ledger)
+    drop_stretches(ledger)
     set_checkpoint_aside(ledger.storage, ledger.lease, checkpoint_folder(ledger))
     totals = fold_all(ledger, stop, is_rebuild=True)
     answer_request(ledger.storage, ledger.lease, request)

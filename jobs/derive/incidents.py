@@ -1,85 +1,88 @@
 """Computes `incidents` from the history and the logs, and writes those that differ in one Delta commit.
 
 An incident's row depends on everything that the ledger knows about its group: a log that is imported later replaces a
-guess by an observation. So every run computes all rows from the other tables; if these have no new rows, it changes
-nothing. What is found among commits and samples, which are most of all rows, is stored from run to run
-(`jobs.derive.commit_steps`, `jobs.derive.lag_stretches`, `jobs.derive.open_transactions`).
+guess by an observation. So all rows of a group are computed together, whenever something new is known of it, or time
+may change them (`jobs.derive.judged_groups`); the rows of all other groups stay. The facts from commits and samples,
+which are most of all rows, are kept from run to run (`jobs.derive.commit_steps`, `jobs.derive.lag_stretches`,
+`jobs.derive.rebalance_stretches`, `jobs.derive.open_transactions`).
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
+from groupledger.jobs.derive.changing_facts import changing_facts
 from groupledger.jobs.derive.commit_steps import commit_steps_until
 from groupledger.jobs.derive.coordinator_faults import coordinator_faults
+from groupledger.jobs.derive.groups_to_judge import (
+    Present,
+    coverage_digest,
+    digest,
+    fingerprint,
+    places,
+)
+from groupledger.jobs.derive.incident_tables import AskedTables, incident_tables
+from groupledger.jobs.derive.judged_groups import Changes, Judged, after, note_judged_groups, read_judged
 from groupledger.jobs.derive.lag_rounds import rounds_before_retention
 from groupledger.jobs.derive.lag_stretches import stretches_of_lag
 from groupledger.jobs.derive.open_transactions import sampled_transactions
+from groupledger.jobs.derive.rebalance_stretches import stuck_rebalances
 from groupledger.jobs.derive.troubles import gathering, look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.conform import conform
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.known_until import note_until, noted_until
-from groupledger.jobs.warehouse.tables import NAMED_MAX, every_row, frame_of, of_spark
+from groupledger.jobs.warehouse.tables import NAMED_MAX, frame_of
 from groupledger.jobs.warehouse.topic_until import topic_until_ms
 from groupledger.jobs.warehouse.upsert import replace_changed
+from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.instants import ms_if_known
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
-from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
-from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
+from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.group_states import GROUP_STATES
-from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.log_files import LOG_FILES
-from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.members import MEMBERS
-from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
-from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import Source, TroubledStep
-from groupledger.transforms.incidents.incidents import (
-    Asked,
-    History,
-    IncidentTables,
+from groupledger.transforms.incidents.incidents import facts_of
+from groupledger.transforms.incidents.judging import (
+    OF_TABLE,
+    WORD,
     OfCluster,
-    facts_of,
-    groups_of,
-    incidents,
     incidents_of_cluster,
-    wanted_requests,
+    incidents_of_partitions,
+    judged,
 )
 from groupledger.transforms.incidents.rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
     from groupledger.jobs.derive.commit_steps import CommitSteps
     from groupledger.jobs.derive.coordinator_faults import FaultsFound
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.troubles import Trouble
 
-READ = (COVERAGE, GENERATIONS, REBALANCES, MEMBERS)
-NEEDED = (*READ, COORDINATOR_RECORDS, ASSIGNMENTS)
-OF_OFFSETS = (OFFSET_EVENTS, COMMITTED_OFFSETS, GROUPS)
-READ_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, GROUP_STATES, MEMBER_EPOCHS, *OF_OFFSETS)
+NEEDED = (COVERAGE, GENERATIONS, REBALANCES, MEMBERS, COORDINATOR_RECORDS, ASSIGNMENTS)
 
 
 def update_incidents(ledger: Ledger) -> int:
-    """Computes the incidents, writes those that differ, and returns the number of all. Raises InputError if the ledger
-    has no history yet."""
+    """Replaces the incidents of the groups that may have others, and returns the number of all. Raises InputError if
+    the ledger has no history yet."""
     settings = ledger.settings
     rules = rules_from(Rules, settings.incidents, settings.history, settings.offsets)
     for table in NEEDED:
@@ -91,28 +94,48 @@ def update_incidents(ledger: Ledger) -> int:
     # Who has no later record was silent until the topic was last read, however long samples and logs have gone on.
     silent_ms = as_of_ms if history_ms is None else min(as_of_ms, history_ms)
     ledger.create(INCIDENTS)
+    before = read_judged(ledger) or Judged()
     with _keeping() as keep:
+        at_first = places(ledger)  # rows that come later are looked at once more
         steps = commit_steps_until(ledger, silent_ms, rules, keep)
         disturbances = coordinator_faults(ledger)
-        tables = _tables(ledger, steps, rules, keep, disturbances)
-        facts = facts_of(tables, rules, silent_ms, AskedTables(ledger, tables, steps, keep))
-        report = gathering(ledger)
-        shared = OfCluster(topic_until_ms=history_ms)
-        if disturbances is not None:
-            shared = replace(shared, faults=disturbances.faults, coordinators=disturbances.coordinators)
-        found = incidents(facts, rules, as_of_ms, report, shared)
-        of_cluster = incidents_of_cluster(shared, rules, as_of_ms)
-        if of_cluster.num_rows:
-            found = found.unionByName(frame_of(ledger.spark, of_cluster))
+        known = _known(ledger, rules, keep, history_ms)
+        present = Present(
+            fingerprint=fingerprint(rules, disturbances),
+            places=at_first | places(ledger, [COMMIT_STEPS]),
+            coverage=coverage_digest(ledger),
+            changing=changing_facts(ledger, steps, known, rules, silent_ms),
+        )
+        changes = present.changes(ledger, before, rules)
+        if disturbances is not None and disturbances.hit.num_rows:
+            known["disturbed"] = frame_of(ledger.spark, disturbances.hit)
+        run = Judging(ledger, steps, rules, silent_ms, as_of_ms, _shared(disturbances, history_ms), keep)
+        for names in [None] if changes is None else _chunks(changes.every):
+            run.judge(known, names)
         ledger.give_way()
-        rows = conform(found.withColumn("cluster", F.lit(ledger.cluster)), INCIDENTS).toArrow()
-        replace_changed(ledger, INCIDENTS, rows)
-        note_troubles(ledger, TroubledStep.INCIDENTS, report.taken())
-        look_for_anybody(ledger, TroubledStep.INCIDENTS, lambda: (row[0] for row in groups_of(facts).collect()))
+        of_cluster = run.of_cluster(_transactions(ledger, rules))
+        noted = after(before, run.words, changes, silent_ms, as_of_ms)
+        noted = replace(noted, of_cluster=digest(of_cluster.to_pylist()))
+        run.write(of_cluster, changes, is_other=noted.of_cluster != before.of_cluster)
+    met = {*noted.met}
+    note_troubles(ledger, TroubledStep.INCIDENTS, run.troubles, None if changes is None else {*changes.every})
+    look_for_anybody(ledger, TroubledStep.INCIDENTS, lambda: met | run.troubles.keys())
     note_judged(ledger.storage, ledger.cluster, log_rows)
     note_until(ledger.storage, ledger.cluster, Source.INCIDENTS, history_ms)
-    ledger.say(f"incidents: {rows.num_rows:,}")
-    return int(rows.num_rows)
+    note_judged_groups(
+        ledger,
+        replace(
+            noted,
+            fingerprint=present.fingerprint,
+            places=present.places | places(ledger, [INCIDENTS]),
+            coverage=present.coverage,
+            words=present.changing.words,
+            asked=sorted(run.asked | ({*before.asked} - {*changes.every} if changes is not None else set())),
+        ),
+    )
+    count = ledger.row_count(INCIDENTS)
+    ledger.say(f"incidents: {count:,}")
+    return count
 
 
 @contextmanager
@@ -131,89 +154,90 @@ def _keeping() -> Iterator[Callable[[DataFrame], DataFrame]]:
             each.unpersist()
 
 
-def _tables(
-    ledger: Ledger,
-    steps: CommitSteps,
-    rules: Rules,
-    keep: Callable[[DataFrame], DataFrame],
-    disturbances: FaultsFound | None,
-) -> IncidentTables:
-    tables = (*READ, *(table for table in READ_IF_ANY if ledger.exists(table)))
-    rows = {table.name: ledger.rows_within(table, every_row) for table in tables}
-    if ledger.exists(WATERMARKS):
-        rows["open_transactions"] = sampled_transactions(ledger, rules.stalled_transaction_ms)
+def _known(
+    ledger: Ledger, rules: Rules, keep: Callable[[DataFrame], DataFrame], history_ms: int | None
+) -> dict[str, DataFrame]:
+    """Returns the stretches and rounds of samples, by their names in `IncidentTables`."""
+    known: dict[str, DataFrame] = {}
+    if ledger.exists(GROUP_STATES):
+        stuck = stuck_rebalances(ledger, rules.stuck_rebalance_ms, history_ms)
+        known["rebalance_stretches"] = keep(stuck)
     if ledger.exists(LAG):
-        rows["lag_stretches"] = keep(stretches_of_lag(ledger, rules.commit_gap_ms))
-        rows["lag_rounds"] = keep(rounds_before_retention(ledger, keep))
-    if REQUESTS.name in rows:
-        rows[REQUESTS.name] = keep(wanted_requests(rows[REQUESTS.name]))
-    if disturbances is not None and disturbances.hit.num_rows:
-        rows["disturbed"] = frame_of(ledger.spark, disturbances.hit)
-    return IncidentTables(suspects=steps.of(lambda column: column("is_suspect") == 1), **rows)
+        known["lag_stretches"] = keep(stretches_of_lag(ledger, rules.commit_gap_ms))
+        known["lag_rounds"] = keep(rounds_before_retention(ledger, keep))
+    return known
 
 
-@dataclass(frozen=True)
-class Named:
-    """Selects the rows whose `column` has one of the names in the frame `names`. If the names are few, `few` has them,
-    and they become part of the filter, so that most rows of other groups are never read. If there is no name, no row is
-    read."""
-
-    column: str
-    names: DataFrame
-    few: Sequence[str] | None
-
-    def condition(self, column: Callable[[str], Any]) -> Any:
-        if self.few is None:
-            return True
-        return column(self.column).isin(self.few) if self.few else False
-
-    def among(self, rows: DataFrame) -> DataFrame:
-        if self.few is None:
-            return rows.join(self.names.select(self.column), self.column, "left_semi")
-        return rows.where(of_spark(self.condition))
-
-    def read(self, ledger: Ledger, table: Table) -> DataFrame:
-        if self.few is not None:
-            return ledger.rows_named(table, self.column, self.few)
-        return self.among(ledger.rows_within(table, self.condition))
+def _transactions(ledger: Ledger, rules: Rules) -> list[dict[str, Any]]:
+    if not ledger.exists(WATERMARKS):
+        return []
+    rows: list[dict[str, Any]] = sampled_transactions(ledger, rules.stalled_transaction_ms).toArrow().to_pylist()
+    return rows
 
 
-@dataclass(frozen=True)
-class AskedTables:
-    """Reads the rows of each table that `facts_of` asks for."""
+def _shared(disturbances: FaultsFound | None, history_ms: int | None) -> OfCluster:
+    shared = OfCluster(topic_until_ms=history_ms)
+    if disturbances is None:
+        return shared
+    return replace(shared, faults=disturbances.faults, coordinators=disturbances.coordinators)
+
+
+def _chunks(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(names), NAMED_MAX):
+        yield names[start : start + NAMED_MAX]
+
+
+@dataclass
+class Judging:
+    """Judges groups, and has what came of it."""
 
     ledger: Ledger
-    tables: IncidentTables
     steps: CommitSteps
+    rules: Rules
+    silent_ms: int
+    as_of_ms: int
+    shared: OfCluster
     keep: Callable[[DataFrame], DataFrame]
+    found: list[pa.Table] = field(default_factory=list)
+    words: list[dict[str, Any]] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
+    troubles: dict[str, Trouble] = field(default_factory=dict)
 
-    def asked(self, names: DataFrame) -> Asked:
-        groups, topics = self._named(names)
-        return Asked(
-            coordinator_records=groups.read(self.ledger, COORDINATOR_RECORDS),
-            watermarks=topics.read(self.ledger, WATERMARKS) if self.ledger.exists(WATERMARKS) else None,
-        )
+    def judge(self, known: Mapping[str, DataFrame], names: Sequence[str] | None) -> None:
+        """Judges the groups with some names, or all groups."""
+        self.ledger.give_way()
+        tables = incident_tables(self.ledger, self.steps, known, self.keep, names)
+        asking = AskedTables(self.ledger, tables, self.steps, self.keep)
+        facts = facts_of(tables, self.rules, self.silent_ms, asking)
+        report = gathering(self.ledger)
+        rows = judged(facts, self.rules, self.as_of_ms, report, self.shared).toArrow()
+        is_word = pc.field("incident_id").is_null()
+        self.words += rows.filter(is_word).select(["group_id", *(each.name for each in WORD)]).to_pylist()
+        self.found.append(rows.filter(~is_word).select(OF_TABLE.names))
+        self.asked |= asking.groups
+        self.troubles |= report.taken()
 
-    def history(self, groups: DataFrame) -> History:
-        (theirs,) = self._named(groups)
-        return History(
-            commit_steps=theirs.among(self.steps.of(theirs.condition)),
-            generations=theirs.among(self.tables.generations),
-            rebalances=theirs.among(self.tables.rebalances),
-            members=theirs.among(self.tables.members),
-            assignments=theirs.read(self.ledger, ASSIGNMENTS),
-            groups=None if self.tables.groups is None else theirs.among(self.tables.groups),
-        )
+    def of_cluster(self, transactions: Sequence[Mapping[str, Any]]) -> pa.Table:
+        """Returns the incidents that belong to no group."""
+        of_partitions = incidents_of_partitions(transactions, self.rules, self.as_of_ms)
+        return pa.concat_tables([incidents_of_cluster(self.shared, self.rules, self.as_of_ms), of_partitions])
 
-    def _named(self, names: DataFrame) -> list[Named]:
-        """Returns a `Named` for each column of `names`."""
-        kept = self.keep(names)
-        rows = kept.limit(NAMED_MAX + 1).collect()
-        is_few = len(rows) <= NAMED_MAX
-        return [
-            Named(column, kept, [row[column] for row in rows if row[column] is not None] if is_few else None)
-            for column in names.columns
-        ]
+    def write(self, of_cluster: pa.Table, changes: Changes | None, *, is_other: bool) -> None:
+        """Replaces the incidents of all groups, or of the judged ones, and of the cluster if they are other ones."""
+        schema = arrow_schema(INCIDENTS.schema)
+        found = [each.cast(pa.schema([schema.field(name) for name in each.schema.names])) for each in self.found]
+        parts = [*found, of_cluster] if changes is None or is_other else found
+        if not parts:
+            return
+        rows = pa.concat_tables(parts)
+        rows = rows.append_column("cluster", pa.array([self.ledger.cluster] * rows.num_rows, pa.string()))
+        replace_changed(self.ledger, INCIDENTS, rows, None if changes is None else _scope(changes, is_other=is_other))
+
+
+def _scope(changes: Changes, *, is_other: bool) -> pc.Expression:
+    """Returns the condition for the rows of the judged groups, and for those of no group."""
+    is_judged = pc.field("group_id").isin(pa.array(changes.every, pa.string()))
+    return is_judged | pc.field("group_id").is_null() if is_other else is_judged
 
 
 def _imported_log_rows(ledger: Ledger) -> int:

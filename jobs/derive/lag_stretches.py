@@ -53,10 +53,14 @@ def stretches_of_lag(ledger: Ledger, gap_ms: int) -> DataFrame:
         kept = StoredStretches()
     new = ledger.rows_within(LAG, sampled_within(kept.until_ms + 1, last_ms))
     before = ledger.spark.createDataFrame(kept.stretches, SCHEMA)
-    shortest_ms = {LagStatus.WAITING_FOR_TRANSACTION: gap_ms, LagStatus.AHEAD_OF_LOG: AHEAD_MS}
-    found = still_needed(joined(before.unionByName(lag_stretches(new))), last_ms, shortest_ms)
+    found = still_needed(joined(before.unionByName(lag_stretches(new))), last_ms, shortest_ms(gap_ms))
     if last_ms - kept.until_ms < KEPT_EVERY_MS:
         return found
     stretches = sorted(found.collect(), key=str)
     note_progress(ledger, NAME, StoredStretches(last_ms, gap_ms, [tuple(row) for row in stretches]))
     return ledger.spark.createDataFrame(stretches, SCHEMA)
+
+
+def shortest_ms(gap_ms: int) -> dict[str, int]:
+    """Returns how long a stretch has to be for an incident, by its status."""
+    return {LagStatus.WAITING_FOR_TRANSACTION: gap_ms, LagStatus.AHEAD_OF_LOG: AHEAD_MS}

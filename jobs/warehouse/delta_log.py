@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -265,6 +265,23 @@ class Added:
 
 def added_by(storage: Storage, table: Table, version: int) -> Added | None:
     """Returns the files that a version added to a table; None if the log does not have that version, yet or any more.
+    Raises OutsideError as `actions_of` does."""
+    actions = actions_of(storage, table, version)
+    if actions is None:
+        return None
+    files: dict[str, int] = {}
+    at_ms, has_replaced = 0, False
+    for action in actions:
+        add = action.get("add")
+        if add is not None and add["dataChange"]:
+            files[unquote(add["path"])] = row_count_of(add)
+        has_replaced |= "remove" in action
+        at_ms = action.get("commitInfo", {}).get("timestamp", at_ms)
+    return Added(instant_of_ms(at_ms), files, has_replaced)
+
+
+def actions_of(storage: Storage, table: Table, version: int) -> list[dict[str, Any]] | None:
+    """Returns the actions of a version; None if the log does not have that version, yet or any more.
 
     Raises OutsideError if the file of the commit is empty: Delta's readers take it for a commit that did nothing, and
     its rows would be missing silently.
@@ -274,15 +291,12 @@ def added_by(storage: Storage, table: Table, version: int) -> Added | None:
         return None
     if not text.strip():
         raise _emptied(table, version)
-    files: dict[str, int] = {}
-    at_ms, has_replaced = 0, False
-    for action in map(json.loads, text.splitlines()):
-        add = action.get("add")
-        if add is not None and add["dataChange"]:
-            files[unquote(add["path"])] = json.loads(add.get("stats") or "{}").get("numRecords", 0)
-        has_replaced |= "remove" in action
-        at_ms = action.get("commitInfo", {}).get("timestamp", at_ms)
-    return Added(instant_of_ms(at_ms), files, has_replaced)
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def row_count_of(add: dict[str, Any]) -> int:
+    """Returns how many rows are in a file, by the action that added it; 0 if it does not say so."""
+    return int(json.loads(add.get("stats") or "{}").get("numRecords", 0))
 
 
 def _emptied(table: Table, version: int) -> OutsideError:

@@ -4,7 +4,8 @@ While no writer of any cluster can run, it goes through the files of each table:
 1. Each file that has the name is replaced by one without it (`transforms.forgetting`), in one Delta commit for each
    table.
 2. A rebuild of the history is requested for each cluster whose history has begun to read `coordinator_records`: a
-   rebuild starts a new reader, and an old reader would look for the log that is deleted next.
+   rebuild starts a new reader, and an old reader would look for the log that is deleted next. Small files with names of
+   groups (`jobs.derive.judged_groups`) are deleted.
 3. Old versions have the name too: in their files, and in the least and greatest values that Delta's log has of each
    file. So the files of all versions but the newest are deleted (`deletions`), a checkpoint is made, and the log's
    files before it are deleted, as Delta's own cleaning does later. No table can be read as of an earlier time after
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 NEAREST = 5
 ROWS_AT_ONCE = 50_000
 UNDER_WAY = "forget"
+NOTES_WITH_GROUPS = ("judged_groups", "lag_stretches", "rebalance_stretches")
 REMEDY = "move it out of the warehouse and run `groupledger forget` for the cluster again"
 
 
@@ -200,6 +202,7 @@ def forget(
         is_found = any(change.is_any for change in changes)
         if not is_dry_run:
             if is_found or was_cut_short:
+                drop_notes(run)
                 ask_for_rebuilds(run, say)
                 for table in found:
                     say(f"{table.name}: earlier versions ...")
@@ -241,6 +244,12 @@ def ask_for_rebuilds(run: Forgetting, say: Callable[[str], None]) -> None:
         request_rebuild(run.storage, run.lease_of(cluster), "a name was forgotten", version)
     if clusters:
         say(f"the next `groupledger history` or `pipeline` of {', '.join(clusters)} rebuilds the history")
+
+
+def drop_notes(run: Forgetting) -> None:
+    """Deletes the small files with names of groups; the next pass makes them again."""
+    for name in NOTES_WITH_GROUPS:
+        run.storage.delete(f"{STATE_FOLDER}/{run.cluster}/{name}.json")
 
 
 def equals(column: pa.ChunkedArray, value: str) -> np.ndarray[Any, Any]:

@@ -150,6 +150,14 @@ class ClusterTables(Tables):
         known = pa.schema([today.field(name) for name in found.schema.names if name in today.names])
         return with_all_columns(frame_of(self.spark, found.select(known.names).cast(known)), table)
 
+    def row_count(self, table: Table) -> int:
+        """Returns how many rows the cluster has in a table that is partitioned by cluster, by the table's log."""
+        added = pa.table(open_table(self.warehouse, table).get_add_actions(flatten=True))
+        if not added.num_rows:
+            return 0
+        is_ours = pc.equal(added["partition.cluster"], self.cluster)
+        return pc.sum(added.filter(is_ours)["num_records"]).as_py() or 0
+
     def has_rows(self, table: Table) -> bool:
         """Returns whether the cluster has a row in a table, without Spark."""
         with of_the_table(table_uri(self.warehouse, table)):

@@ -126,9 +126,9 @@ def replace_cluster_arrow(ledger: Ledger, table: Table, rows: pa.Table) -> None:
     ledger.commits.replace_with_files(table, ledger.cluster, write_here(rows.combine_chunks(), table, ledger.warehouse))
 
 
-def replace_changed(ledger: Ledger, table: Table, rows: pa.Table) -> int:
-    """Replaces the cluster's rows by rows that are in memory, in one commit that writes only the differences; returns
-    how many rows differ. If none differ, it makes no commit.
+def replace_changed(ledger: Ledger, table: Table, rows: pa.Table, scope: pc.Expression | None = None) -> int:
+    """Replaces the cluster's rows, or those in a scope, by rows that are in memory, in one commit that writes only the
+    differences; returns how many rows differ. If none differ, it makes no commit.
 
     Files with rows that have changed or are gone are replaced by two: one with their unchanged rows, which later calls
     will rarely replace, and one with the new rows, which will probably change the next time, too. If a maintenance has
@@ -136,28 +136,31 @@ def replace_changed(ledger: Ledger, table: Table, rows: pa.Table) -> int:
     """
     for _ in range(ATTEMPTS):
         with suppress(ChangedMeanwhileError):
-            return _replace_changed(ledger, table, of_table(rows, table))
-    return _replace_changed(ledger, table, of_table(rows, table))
+            return _replace_changed(ledger, table, of_table(rows, table), scope)
+    return _replace_changed(ledger, table, of_table(rows, table), scope)
 
 
-def _replace_changed(ledger: Ledger, table: Table, rows: pa.Table) -> int:
-    files = dataset(ledger.warehouse, table, condition=pc.field("cluster") == ledger.cluster)
-    fragments = list(files.get_fragments(pc.field("cluster") == ledger.cluster))
-    found = [
+def _replace_changed(ledger: Ledger, table: Table, rows: pa.Table, scope: pc.Expression | None) -> int:
+    is_ours = pc.field("cluster") == ledger.cluster
+    is_meant = is_ours if scope is None else is_ours & scope
+    files = dataset(ledger.warehouse, table, condition=is_meant)
+    fragments = list(files.get_fragments(is_meant))
+    every = [
         of_table(pa.Table.from_batches(each.to_batches(schema=files.schema), files.schema), table) for each in fragments
     ]
+    found = every if scope is None else [each.filter(is_meant) for each in every]
     before = pa.concat_tables([rows.schema.empty_table(), *found])
     is_same = _is_same(rows, before, table)
-    is_kept = pc.is_in(_keys(before, table), _keys(rows.filter(is_same), table))
+    same = _keys(rows.filter(is_same), table)
+    is_kept = pc.is_in(_keys(before, table), same)
     if pc.all(is_same).as_py() is not False and pc.all(is_kept).as_py() is not False:
         return 0
-    old, kept, first = [], [rows.schema.empty_table()], 0
-    for fragment, of_file in zip(fragments, found, strict=True):
-        is_kept_of_file = is_kept.slice(first, of_file.num_rows)
-        first += of_file.num_rows
-        if not pc.all(is_kept_of_file).as_py():
+    old, kept = [], [rows.schema.empty_table()]
+    for fragment, of_file, meant in zip(fragments, every, found, strict=True):
+        left = meant.filter(pc.invert(pc.is_in(_keys(meant, table), same)))
+        if left.num_rows:
             old.append(fragment.path)
-            kept.append(of_file.filter(is_kept_of_file))
+            kept.append(of_file.filter(pc.invert(pc.is_in(_keys(of_file, table), _keys(left, table)))))
     changed = rows.filter(pc.invert(is_same))
     new = [
         file

@@ -232,6 +232,13 @@ def with_suspicion(steps: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
     return steps.withColumn("is_suspect", F.coalesce(is_suspect, F.lit(False)).cast("int"))
 
 
+def is_long(end_ms: Column, rules: Rules) -> Column:
+    """Returns whether a step lasts too long for the usual interval of its commits, be there records or not."""
+    usual_ms = rules.commit_gap_intervals * F.col("interval_ms")
+    length_ms = end_ms - F.col("at_ms")
+    return F.coalesce((length_ms >= usual_ms) & (length_ms >= rules.commit_gap_ms), F.lit(False))
+
+
 def with_earlier(steps: DataFrame, lines: DataFrame) -> DataFrame:
     """Returns the steps; a last record gets the times of the records before it, which the usual interval is computed
     from."""

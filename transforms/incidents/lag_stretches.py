@@ -24,7 +24,7 @@ from groupledger.schemas.words import LagStatus
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 STATUSES = (LagStatus.WAITING_FOR_TRANSACTION, LagStatus.AHEAD_OF_LOG)
 KEY = ("group_id", "topic", "partition", "status", "committed_offset", "last_stable_offset")
@@ -55,7 +55,11 @@ def joined(stretches: DataFrame) -> DataFrame:
 def still_needed(stretches: DataFrame, last_ms: int, shortest_ms: Mapping[str, int]) -> DataFrame:
     """Returns the stretches that incidents need now, or may need later. `shortest_ms` says, for each status, how long a
     stretch has to be for an incident."""
+    return stretches.where(is_long(shortest_ms) | (F.col("until_ms") >= last_ms)).select(*COLUMNS)
+
+
+def is_long(shortest_ms: Mapping[str, int]) -> Column:
+    """Returns whether a stretch is long enough for an incident."""
     length_ms = F.col("until_ms") - F.col("from_ms")
     long = ((F.col("status") == status) & (length_ms >= each_ms) for status, each_ms in shortest_ms.items())
-    is_long = reduce(or_, long)
-    return stretches.where(is_long | (F.col("until_ms") >= last_ms)).select(*COLUMNS)
+    return reduce(or_, long)

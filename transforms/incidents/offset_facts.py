@@ -34,7 +34,7 @@ RECORD = ("kafka_partition", "kafka_offset")
 ENDS = ("high_watermark", "log_start_offset")
 
 
-def _row_key() -> Column:
+def row_key() -> Column:
     at = F.date_format("happened_at", "yyyy-MM-dd'T'HH:mm:ss.SSSX")
     return F.concat_ws("/", *PLACE, "kind", at, "kafka_offset").alias("row_key")
 
@@ -48,7 +48,7 @@ def moves_and_losses(offset_events: DataFrame) -> DataFrame:
         offset_events.where(F.col("kind").isin(*MOVES) | is_reached)
         .join(harmed, "group_id", "left_semi")
         .select(
-            *(*PLACE, "kind", *RECORD, "offset_before", "offset_after", _row_key()),
+            *(*PLACE, "kind", *RECORD, "offset_before", "offset_after", row_key()),
             F.unix_millis("happened_at").alias("at_ms"),
         )
     )
@@ -94,7 +94,7 @@ def returns(
     """Returns one row for each lost offset whose partition was committed again, if no record is missing in
     between."""
     losses = lost(offset_events).select(
-        *(*PLACE, *RECORD, F.col("kind").alias("lost_by"), "offset_before", _row_key()),
+        *(*PLACE, *RECORD, F.col("kind").alias("lost_by"), "offset_before", row_key()),
         F.unix_millis("happened_at").alias("lost_at_ms"),
     )
     found = _with_commits(_with_end_of_stretch(losses, coverage), coordinator_records)
@@ -202,10 +202,19 @@ def expiring(old: DataFrame, watermarks: DataFrame | None) -> DataFrame:
     """Returns the old offsets that the topic's log has records before or after, so that losing them would cost
     something."""
     sampled = with_sample(old, watermarks, "as_of_ms").drop("as_of_ms", "topic_id")
+    return sampled.where(_is_harm() & F.col("high_watermark").isNotNull())
+
+
+def may_matter(old: DataFrame, watermarks: DataFrame) -> DataFrame:
+    """Returns the old offsets of which the newest samples show such records, or show nothing."""
+    sampled = with_sample(old, watermarks, "as_of_ms")
+    return sampled.where(_is_harm() | F.col("high_watermark").isNull())
+
+
+def _is_harm() -> Column:
     margin = F.lit(MARKER_OFFSETS)
     is_harm = F.col("high_watermark") > plus(F.col("committed_offset"), margin)
-    is_harm |= F.col("committed_offset") > plus(F.coalesce("log_start_offset", F.lit(0)), margin)
-    return sampled.where(is_harm & F.col("high_watermark").isNotNull())
+    return is_harm | (F.col("committed_offset") > plus(F.coalesce("log_start_offset", F.lit(0)), margin))
 
 
 def modern(groups: DataFrame, old: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.jobs.ask.incidents import lines
 from groupledger.jobs.cli.main import main
-from groupledger.jobs.derive import commit_steps, incidents
+from groupledger.jobs.derive import commit_steps, incident_tables
 from groupledger.jobs.derive.commit_steps import commit_steps_until, drop_commit_steps
 from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.ingest.import_logs import LogSources, import_logs
@@ -80,7 +80,8 @@ def found(spark: SparkSession, simulated: Simulated, warehouse: Path) -> dict[st
     in_files = update(spark, warehouse)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delta_log, "FEW_ROWS", -1)
-        patch.setattr(incidents, "NAMED_MAX", 0)
+        patch.setattr(incident_tables, "NAMED_MAX", 0)
+        (warehouse / f"_groupledger/{SIMULATED}/judged_groups.json").unlink()
         return {"topic": before, "logs": with_logs, "files": in_files, "again": update(spark, warehouse)}
 
 

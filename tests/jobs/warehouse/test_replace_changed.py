@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from groupledger.jobs.warehouse.delta_log import added_by, dataset
 from groupledger.jobs.warehouse.upsert import replace_changed
@@ -82,3 +83,19 @@ def test_what_stays_is_written_once(tmp_path: Path) -> None:
         assert added is not None
         assert list(added.files.values()) == [1]
         assert dataset(str(tmp_path), INCIDENTS).count_rows() == 1_001
+
+
+def test_a_scope(tmp_path: Path) -> None:
+    """Goal: of some groups, and of no group, rows come, change and go; all others stay, whatever file they are in."""
+    random = Random(7)
+    with open_test_ledger(cast("Any", None), tmp_path) as ledger:
+        ledger.create(INCIDENTS)
+        found = dict.fromkeys(range(40), 0)
+        replace_changed(ledger, INCIDENTS, as_rows(found))
+        for seen in range(1, 12):
+            meant = {*random.sample(range(40), 6), *(number for number in range(40) if number % 7 == 0)}
+            now = {number: random.choice((0, seen)) for number in meant if random.random() > 0.2}
+            found = {number: at for number, at in found.items() if number not in meant} | now
+            of_groups = pc.field("group_id").isin([f"g-{number}" for number in meant])
+            replace_changed(ledger, INCIDENTS, as_rows(now), of_groups | pc.field("group_id").is_null())
+            assert content(ledger) == sorted(map(repr, as_rows(found).to_pylist()))

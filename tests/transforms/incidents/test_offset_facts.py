@@ -31,7 +31,8 @@ from groupledger.transforms.incidents.commit_steps import (
     with_ends,
     with_suspicion,
 )
-from groupledger.transforms.incidents.incidents import Asked, History, IncidentTables, facts_of, incidents
+from groupledger.transforms.incidents.incidents import Asked, History, IncidentTables, facts_of
+from groupledger.transforms.incidents.judging import incidents
 from groupledger.transforms.incidents.lag_rounds import lag_rounds, near_the_start
 from groupledger.transforms.incidents.rules import Rules
 

@@ -330,6 +330,7 @@ class GroupFacts:
     lag_rounds: list[LagRound] = field(default_factory=list)
     offset_events: list[OffsetEvent] = field(default_factory=list)
     returns: list[OffsetReturn] = field(default_factory=list)
+    lost: list[dict[str, Any]] = field(default_factory=list)
     committed: list[dict[str, Any]] = field(default_factory=list)
     groups: list[dict[str, Any]] = field(default_factory=list)
     readers: list[dict[str, Any]] = field(default_factory=list)

@@ -1,0 +1,196 @@
+"""Finds the groups whose incidents may come out otherwise than in the last pass (`jobs.derive.judged_groups`)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from groupledger.jobs.derive.judged_groups import Changes
+from groupledger.jobs.derive.troubles import RELEASE, open_troubles
+from groupledger.jobs.warehouse.changed_rows import ChangedFiles, changed_files, changed_groups, rows_of
+from groupledger.jobs.warehouse.delta_log import open_table
+from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.kafka.api_keys import JOINING_EPOCH
+from groupledger.schemas.kafka.errors import Error
+from groupledger.schemas.kinds.incidents import COMMITS
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
+from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
+from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
+from groupledger.schemas.tables.rebalances import REBALANCES
+from groupledger.schemas.tables.requests import REQUESTS
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.schemas.words import TroubledStep
+from groupledger.transforms.incidents.log_facts import INCIDENT_ERRORS, NO_HEARTBEATS
+from groupledger.transforms.incidents.rules.facts import EPOCH_HEARTBEAT_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from groupledger.jobs.derive.changing_facts import ChangingFacts
+    from groupledger.jobs.derive.coordinator_faults import FaultsFound
+    from groupledger.jobs.derive.judged_groups import Judged
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
+    from groupledger.transforms.incidents.rules import Rules
+
+BY_ROW: tuple[tuple[Table, Sequence[str] | None], ...] = (
+    *((table, None) for table in (GENERATIONS, REBALANCES, MEMBERS, ASSIGNMENTS, MEMBER_EPOCHS, OFFSET_EVENTS)),
+    (COORDINATOR_EVENTS, None),
+    # Its other columns change with each commit, and no rule reads them but for offsets that are about to expire.
+    (GROUPS, ("group_id", "kafka_partition", "group_type")),
+)
+"""The tables of which any other row of a group counts, and the columns that do."""
+READ = (*(table for table, _ in BY_ROW), REQUESTS, COORDINATOR_RECORDS, WATERMARKS, COMMIT_STEPS, INCIDENTS)
+STEP_COLUMNS = ("committed_at", "next_at", "group_id", "is_suspect", "interval_ms")
+REQUEST_COLUMNS = ("group_id", "api", "error_code", "generation", "happened_at")
+GROUPS_MAX = 10_000
+"""More groups are judged at once with all others: each thousand is a round of its own."""
+
+
+def digest(*told: Any) -> str:
+    return blake2b(repr(told).encode(), digest_size=16).hexdigest()
+
+
+def fingerprint(rules: Rules, told: FaultsFound | None) -> str:
+    """Returns a digest of what decides about every group."""
+    if told is None:
+        return digest(RELEASE, asdict(rules))
+    hit = sorted(told.hit["group_id"].to_pylist())
+    return digest(RELEASE, asdict(rules), told.faults, sorted(told.coordinators.loads.items()), hit)
+
+
+def places(ledger: Ledger, tables: Iterable[Table] = READ) -> dict[str, list[Any]]:
+    """Returns the id and the version of each table now."""
+    found = {table: open_table(ledger.warehouse, table) for table in tables if ledger.exists(table)}
+    return {table.name: [str(delta.metadata().id), delta.version()] for table, delta in found.items()}
+
+
+def coverage_digest(ledger: Ledger) -> str:
+    """Returns a digest of where records are known to be complete, which does not change as these stretches grow."""
+    columns = ("kafka_partition", "from_offset", "completeness", "is_state_lost")
+    rows = ledger.arrow(COVERAGE, columns=columns).to_pylist() if ledger.exists(COVERAGE) else []
+    return digest(sorted(tuple(map(str, row.values())) for row in rows))
+
+
+@dataclass(frozen=True)
+class Present:
+    """What a pass finds before it judges anybody."""
+
+    fingerprint: str
+    places: dict[str, list[Any]]
+    coverage: str
+    changing: ChangingFacts
+
+    def changes(self, ledger: Ledger, before: Judged, rules: Rules) -> Changes | None:
+        """Returns the groups to judge; None for all groups."""
+        if self.fingerprint != before.fingerprint:
+            return None
+        found = Looked(ledger, before, self.places, rules.commit_gap_intervals).changed()
+        if found is None:
+            return None
+        again = found.again | self.changing.by_time(before)
+        again |= {*before.asked} if self.coverage != before.coverage else set()
+        changes = Changes(found.new | self.changing.new(before), again)
+        return None if len(changes.every) > GROUPS_MAX else changes
+
+
+class Looked:
+    """Compares the tables with those of the last pass."""
+
+    def __init__(self, ledger: Ledger, before: Judged, now: Mapping[str, Sequence[Any]], gap_intervals: float) -> None:
+        """`gap_intervals` is the rule of that name."""
+        self._ledger, self._before, self._now, self._gap_intervals = ledger, before, now, gap_intervals
+
+    def changed(self) -> Changes | None:
+        """Returns the groups of which tables have other rows; None if that is not known."""
+        files = {table: self._files(table) for table in READ}
+        of_table: dict[Table, ChangedFiles] = {table: each for table, each in files.items() if each is not None}
+        incidents = of_table.get(INCIDENTS)
+        if len(of_table) < len(READ) or incidents is None or incidents.added or incidents.removed:
+            return None
+        new: set[str] = set()
+        for table, columns in BY_ROW:
+            found = changed_groups(self._ledger, table, of_table[table], columns)
+            if found is None:
+                return None
+            new |= found
+        for found in (
+            self._of_requests(of_table[REQUESTS]),
+            self._of_records(of_table[COORDINATOR_RECORDS]),
+            self._of_steps(of_table[COMMIT_STEPS]),
+        ):
+            if found is None:
+                return None
+            new |= found
+        again = {*self._before.waiting, *self._before.by_time}
+        again |= {row["group_id"] for row in open_troubles(self._ledger, TroubledStep.INCIDENTS)}
+        if of_table[COORDINATOR_RECORDS].removed or of_table[WATERMARKS].removed:
+            again |= {*self._before.asked}
+        return Changes(new, again)
+
+    def _files(self, table: Table) -> ChangedFiles | None:
+        before, now = self._before.places.get(table.name), self._now.get(table.name)
+        if now is None:
+            return ChangedFiles() if before is None else None
+        if before is not None and (before[0] != now[0] or before[1] > now[1]):
+            return None
+        return changed_files(self._ledger, table, -1 if before is None else before[1], now[1])
+
+    def _of_requests(self, files: ChangedFiles) -> set[str] | None:
+        """Returns the groups with requests that `wanted_requests` takes, or may take."""
+        added = rows_of(self._ledger, REQUESTS, files.added, REQUEST_COLUMNS)
+        removed = rows_of(self._ledger, REQUESTS, files.removed, ("group_id",))
+        if added is None or removed is None:
+            return None
+        api, code, group = pc.field("api"), pc.field("error_code"), pc.field("group_id")
+        is_wanted = code.is_null() | code.isin([*INCIDENT_ERRORS]) | api.isin([*NO_HEARTBEATS])
+        is_wanted |= api.isin([*EPOCH_HEARTBEAT_NAMES]) & (pc.field("generation") <= JOINING_EPOCH)
+        is_wanted |= group.isin(_texts(self._before.by_requests))
+        # Of a commit that is newer than the last pass, the refused one beside it is new, too, or its group waits.
+        is_late = pc.field("happened_at") <= instant_of_ms(self._before.as_of_ms)
+        is_mending = api.isin([*COMMITS]) & (code == Error.NONE.value)
+        is_wanted |= is_mending & is_late & group.isin(_texts(self._before.asked))
+        return _names(added.filter(is_wanted)) | _names(removed)
+
+    def _of_records(self, files: ChangedFiles) -> set[str] | None:
+        """Returns the groups with records that are no commits, and those whose incidents any commit may change."""
+        added = rows_of(self._ledger, COORDINATOR_RECORDS, files.added, ("group_id", "record_type"))
+        if added is None:
+            return None
+        is_commit = pc.field("record_type") == "offset_commit"
+        is_telling = ~is_commit | pc.field("group_id").isin(_texts(self._before.by_commits))
+        return _names(added.filter(is_telling))
+
+    def _of_steps(self, files: ChangedFiles) -> set[str] | None:
+        """Returns the groups with steps that were written into the table since, if they count."""
+        of_closed = [path for path, values in files.added.items() if values.get("is_open") == "0"]
+        if any(values.get("is_open") == "0" for values in files.removed.values()):
+            return None
+        rows = rows_of(self._ledger, COMMIT_STEPS, of_closed, STEP_COLUMNS)
+        if rows is None:
+            return None
+        at_ms, next_ms = (rows[name].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()) for name in STEP_COLUMNS[:2])
+        usual_ms = pc.multiply(rows["interval_ms"].cast(pa.float64()), self._gap_intervals)
+        is_long = pc.fill_null(pc.greater_equal(pc.subtract(next_ms, at_ms), usual_ms), False)
+        is_telling = pc.and_(is_long, pc.is_in(rows["group_id"], _texts(self._before.met)))
+        return _names(rows.filter(pc.or_(pc.equal(rows["is_suspect"], 1), is_telling)))
+
+
+def _texts(names: Iterable[str]) -> pa.Array:
+    return pa.array([*names], pa.string())
+
+
+def _names(rows: pa.Table) -> set[str]:
+    return {each for each in pc.unique(rows["group_id"]).to_pylist() if each is not None}

@@ -1,0 +1,127 @@
+"""Copies a ledger's records and samples into another one, piece by piece, and judges the incidents in between."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bench.lag_cost import table_rows
+from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
+from groupledger.jobs.derive.incidents import update_incidents
+from groupledger.jobs.derive.pipeline import derive
+from groupledger.jobs.ingest.coverage import write_coverage
+from groupledger.jobs.ingest.samples import batch_of
+from groupledger.jobs.process.clock import DAY_MS
+from groupledger.jobs.warehouse.delta_log import dataset
+from groupledger.jobs.warehouse.source import read_source, write_source
+from groupledger.schemas.instants import instant_of_ms, ms_of
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.coverage import COVERAGE
+from groupledger.schemas.tables.group_states import GROUP_STATES
+from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.watermarks import WATERMARKS
+from lab.warehouses.ledgers import open_test_ledger
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from random import Random
+
+    from pyspark.sql import SparkSession
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.schemas.tables.table import Table
+
+CLUSTER = "test"
+STATE = f"_groupledger/{CLUSTER}"
+NOTE = f"{STATE}/judged_groups.json"
+KEPT_NOTES = (NOTE, f"{STATE}/rebalance_stretches.json")
+MINUTE_MS, MINUTES = 60_000, 60
+
+
+def samples(records: pa.Table, random: Random) -> dict[Table, pa.Table]:
+    """Returns samples of each minute: the ends of the topics that are committed, some with records that wait, and the
+    states of the groups, some of which rebalance for long."""
+    lines: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for row in records.filter(pc.field("record_type") == "offset_commit").to_pylist():
+        commit = row["offset_commit"]
+        if commit is not None and (commit["offset"] or -1) >= 0:
+            place = (commit["topic"], commit["partition"])
+            lines.setdefault(place, []).append((ms_of(row["kafka_timestamp"]), commit["offset"]))
+    at_ms = BEGAN_AT_MS + np.arange(1, MINUTES + 1) * MINUTE_MS - 5_000
+    ends: list[tuple[int, str, int, int]] = []
+    for (topic, partition), line in sorted(lines.items()):
+        waiting, more = random.choice([0, 0, 1, 50, 1_000]), random.choice([0, 0, 3, 20])
+        for number, now_ms in enumerate(at_ms):
+            done = max((offset for each_ms, offset in line if each_ms <= now_ms), default=0)
+            ends.append((int(now_ms), topic, partition, done + waiting + more * number))
+    states: list[tuple[int, str, str]] = []
+    for group in sorted({*records["group_id"].to_pylist()} - {None}):
+        begin = random.randrange(MINUTES)
+        busy = range(begin, begin + random.choice([0, 5, 14, 25]))
+        states += [
+            (int(now_ms), group, "PreparingRebalance" if n in busy else "Stable") for n, now_ms in enumerate(at_ms)
+        ]
+    return {WATERMARKS: _ends(sorted(ends)), GROUP_STATES: _states(sorted(states))}
+
+
+def _ends(rows: list[tuple[int, str, int, int]]) -> pa.Table:
+    at_ms, topics, partitions, ends = zip(*rows, strict=True)
+    columns = {"topic": [*topics], "partition": np.array(partitions), "log_start_offset": np.zeros(len(rows), np.int64)}
+    columns |= dict.fromkeys(("high_watermark", "last_stable_offset"), np.array(ends))
+    return table_rows(WATERMARKS, CLUSTER, {**_sampled(at_ms), **columns})
+
+
+def _states(rows: list[tuple[int, str, str]]) -> pa.Table:
+    at_ms, groups, states = zip(*rows, strict=True)
+    return table_rows(GROUP_STATES, CLUSTER, {**_sampled(at_ms), "group_id": [*groups], "state": [*states]})
+
+
+def _sampled(at_ms: tuple[int, ...]) -> dict[str, Any]:
+    return {"sampled_at": np.array(at_ms) * 1_000, "sample_date": np.array(at_ms) // DAY_MS}
+
+
+def take(ledger: Ledger, donor: Ledger, sampled: dict[Table, pa.Table], begin: int, end: int) -> None:
+    """Appends all that came between two minutes, and derives what follows from it."""
+    begin_ms, end_ms = BEGAN_AT_MS + begin * MINUTE_MS - (begin == 0), BEGAN_AT_MS + end * MINUTE_MS
+
+    def between(rows: pa.Table, name: str) -> pa.Table:
+        return rows.filter((pc.field(name) > instant_of_ms(begin_ms)) & (pc.field(name) <= instant_of_ms(end_ms)))
+
+    source = read_source(donor.storage, donor.cluster)
+    assert source is not None
+    write_source(ledger.storage, ledger.cluster, source)
+    ledger.create(COORDINATOR_RECORDS, COVERAGE, *sampled)
+    ledger.commits.append(COORDINATOR_RECORDS, between(donor.arrow(COORDINATOR_RECORDS), "kafka_timestamp"))
+    known = ledger.arrow(COORDINATOR_RECORDS, columns=["kafka_partition", "kafka_offset"])
+    ends = known.group_by("kafka_partition").aggregate([("kafka_offset", "max")]).to_pylist()
+    read_to = {row["kafka_partition"]: row["kafka_offset_max"] + 1 for row in ends}
+    write_coverage(ledger, source, dict.fromkeys(source.readings, 0) | read_to, end_ms)
+    for table, rows in sampled.items():
+        found = between(rows, "sampled_at")
+        last_ms = ms_of(pc.max(found["sampled_at"]).as_py())
+        ledger.commits.append(table, found, batch_of(ledger, table, last_ms))
+    derive(ledger, threading.Event())
+
+
+def content(warehouse: Path) -> list[str]:
+    """Returns all incidents, repeated ones too."""
+    rows = dataset(str(warehouse), INCIDENTS).to_table().to_pylist()
+    return sorted(repr(sorted(row.items())) for row in rows)
+
+
+def judged_at_once(spark: SparkSession, warehouse: Path, folder: Path) -> list[str]:
+    """Returns the incidents as a pass finds them that knows of no other one, in a copy of the warehouse."""
+    copied = folder / "copy"
+    shutil.copytree(warehouse, copied)
+    for name in KEPT_NOTES:
+        (copied / name).unlink(missing_ok=True)
+    with open_test_ledger(spark, copied, CLUSTER) as ledger:
+        update_incidents(ledger)
+    found = content(copied)
+    shutil.rmtree(copied)
+    return found
