@@ -23,7 +23,6 @@ import pyarrow as pa
 from bench.history_cost import Case, GroupLogs
 from bench.lag_cost import OFFSETS_PARTITIONS, TOPIC_PARTITIONS, Past, table_rows
 from groupledger.jobs.derive import history, offset_events
-from groupledger.jobs.derive.commit_steps import commit_steps_until, settled_ms
 from groupledger.jobs.derive.coordinator_faults import coordinator_faults
 from groupledger.jobs.derive.history import TABLES, update_history
 from groupledger.jobs.derive.incidents import update_incidents
@@ -47,11 +46,11 @@ from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import Completeness, CoordinatorEventKind, LeaveCause
 from groupledger.transforms.coverage.rules.stretches import Reading
-from groupledger.transforms.incidents.rules import Rules
 from lab.warehouses.ledgers import open_test_ledger
 from lab.warehouses.opened_files import opened_files
 
@@ -69,9 +68,10 @@ if TYPE_CHECKING:
 PAST = Past(groups=6, rounds_a_day=144, rewound_every=3)  # a round in ten minutes
 FILES_A_DAY, SHORT_DAYS, LONG_DAYS = 4, 3, 30
 CLOSED = (GENERATIONS, MEMBERS, ASSIGNMENTS, REBALANCES)
-# The first pass reads all of the past. Then a round with nothing to find comes, which the driver folds, and one with
-# findings, which Spark's tasks fold, when an hour of new rows is due to be kept.
-QUIET, WITH_FINDINGS = 1, 8
+# The first pass reads all of the past. At the second one its findings have settled. Then a round with nothing to find
+# comes, which the driver folds, and one with findings, which Spark's tasks fold, when an hour of new rows is due to be
+# kept.
+SETTLED, QUIET, WITH_FINDINGS = 3, 4, 8
 
 
 def main() -> None:
@@ -108,6 +108,7 @@ def passes(spark: SparkSession, folder: Path, days: int) -> tuple[Found, Found]:
         write_past(ledger, days)
         first = days * PAST.rounds_a_day
         one_pass(ledger, first)
+        one_pass(ledger, first + SETTLED)
         quiet = one_pass(ledger, first + QUIET)
         ledger.commits.append(COORDINATOR_RECORDS, finding_rows(ledger, first + WITH_FINDINGS))
         with (
@@ -133,16 +134,10 @@ def one_pass(ledger: Ledger, number: int) -> Found:
     return found
 
 
-def suspicious_steps(ledger: Ledger) -> None:
-    steps = commit_steps_until(ledger, settled_ms(ledger), Rules())
-    steps.of(lambda column: column("is_suspect") == 1).count()
-
-
 JOBS: dict[str, Callable[[Ledger], object]] = {
     "history": lambda ledger: update_history(ledger, threading.Event()),
     "lag": lambda ledger: update_lag(ledger, threading.Event()),
     "offset_events": update_offset_events,
-    "commit_steps": suspicious_steps,
     "coordinator_faults": coordinator_faults,
     "incidents": update_incidents,
     "group_histories": group_histories,
@@ -152,7 +147,8 @@ READ_WHOLE = {
     (job, table.name) for job in ("coordinator_faults", "incidents") for table in (MEMBERS, COORDINATOR_EVENTS)
 }
 READ_OF_JUDGED = {
-    ("incidents", table.name) for table in (GENERATIONS, REBALANCES, ASSIGNMENTS, COMMIT_STEPS, INCIDENTS)
+    ("incidents", table.name)
+    for table in (GENERATIONS, REBALANCES, ASSIGNMENTS, OFFSET_EVENTS, COMMIT_STEPS, INCIDENTS)
 }
 """What is read of a group that is judged: an incident's row depends on all that the ledger knows of its group."""
 

@@ -76,9 +76,9 @@ def changing_facts(
     held = None
     if ledger.exists(MEMBER_EPOCHS):
         held = held_partitions(ledger.rows_within(MEMBER_EPOCHS, is_open), rules, as_of_ms)
-    told = _telling(ledger, steps.new, known, held, rules, as_of_ms)
+    showing = _showing(ledger, steps.new, known, held, rules, as_of_ms)
     is_waiting = F.col("next_kafka_offset").isNull() & F.col("waiting_from_ms").isNotNull()
-    of_steps = told.select("is_suspect", is_waiting.cast("int").alias("is_waiting"), *_columns_of_steps())
+    of_steps = showing.select("is_suspect", is_waiting.cast("int").alias("is_waiting"), *_columns_of_steps())
     parts = [_digests(STEPS, of_steps, ("is_suspect", "is_waiting"))]
     parts += [_digests(source, rows) for source, rows in known.items() if source != LAG_STRETCHES]
     if LAG_STRETCHES in known:
@@ -101,7 +101,7 @@ def changing_facts(
     return found
 
 
-def _telling(
+def _showing(
     ledger: Ledger,
     steps: DataFrame,
     known: Mapping[str, DataFrame],
@@ -119,9 +119,9 @@ def _telling(
     others = [known[name] for name in ("rebalance_stretches",) if name in known] + ([] if held is None else [held])
     stopped = reduce(lambda one, other: one.union(other), [each.select("group_id") for each in (empty, *others)])
     stopped = stopped.distinct().withColumn("is_stopped", F.lit(True))
-    is_telling = (F.col("is_suspect") == 1) | is_long(F.coalesce("next_at_ms", F.lit(as_of_ms)), rules)
-    is_telling |= F.col("waiting_from_ms").isNotNull() & F.coalesce("is_stopped", F.lit(False))
-    return steps.join(F.broadcast(stopped), "group_id", "left").where(is_telling)
+    is_showing = (F.col("is_suspect") == 1) | is_long(F.coalesce("next_at_ms", F.lit(as_of_ms)), rules)
+    is_showing |= F.col("waiting_from_ms").isNotNull() & F.coalesce("is_stopped", F.lit(False))
+    return steps.join(F.broadcast(stopped), "group_id", "left").where(is_showing)
 
 
 def _columns_of_steps() -> list[Column]:
@@ -133,9 +133,9 @@ def _columns_of_steps() -> list[Column]:
 
 
 def _digests(source: str, rows: DataFrame, flags: Sequence[str] = ()) -> DataFrame:
-    told = [name for name in rows.columns if name not in flags]
+    digested = [name for name in rows.columns if name not in flags]
     of_flags = [(F.max(name) if name in flags else F.lit(0)).alias(name) for name in ("is_suspect", "is_waiting")]
-    of_rows = F.bit_xor(F.xxhash64(F.to_json(F.struct(*told)))).alias("digest")
+    of_rows = F.bit_xor(F.xxhash64(F.to_json(F.struct(*digested)))).alias("digest")
     found = rows.groupBy("group_id").agg(of_rows, *of_flags)
     return found.select(F.lit(source).alias("source"), "group_id", "digest", "is_suspect", "is_waiting")
 

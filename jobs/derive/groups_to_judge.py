@@ -1,4 +1,4 @@
-"""Finds the groups whose incidents may come out otherwise than in the last pass (`jobs.derive.judged_groups`)."""
+"""Finds the groups that may have other incidents than in the last pass (`jobs.derive.judged_groups`)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupledger.jobs.derive.judged_groups import Changes
 from groupledger.jobs.derive.troubles import RELEASE, open_troubles
 from groupledger.jobs.warehouse.changed_rows import ChangedFiles, changed_files, changed_groups, rows_of
 from groupledger.jobs.warehouse.delta_log import open_table
-from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.api_keys import JOINING_EPOCH
-from groupledger.schemas.kafka.errors import Error
-from groupledger.schemas.kinds.incidents import COMMITS
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
@@ -51,24 +47,24 @@ BY_ROW: tuple[tuple[Table, Sequence[str] | None], ...] = (
     # Its other columns change with each commit, and no rule reads them but for offsets that are about to expire.
     (GROUPS, ("group_id", "kafka_partition", "group_type")),
 )
-"""The tables of which any other row of a group counts, and the columns that do."""
+"""The tables in which any changed row of a group counts, and the columns that count; None stands for all columns."""
 READ = (*(table for table, _ in BY_ROW), REQUESTS, COORDINATOR_RECORDS, WATERMARKS, COMMIT_STEPS, INCIDENTS)
 STEP_COLUMNS = ("committed_at", "next_at", "group_id", "is_suspect", "interval_ms")
-REQUEST_COLUMNS = ("group_id", "api", "error_code", "generation", "happened_at")
+REQUEST_COLUMNS = ("group_id", "api", "error_code", "generation")
 GROUPS_MAX = 10_000
-"""More groups are judged at once with all others: each thousand is a round of its own."""
+"""If more groups have changed, all are judged: each thousand of names is a query of its own."""
 
 
-def digest(*told: Any) -> str:
-    return blake2b(repr(told).encode(), digest_size=16).hexdigest()
+def digest(*values: Any) -> str:
+    return blake2b(repr(values).encode(), digest_size=16).hexdigest()
 
 
-def fingerprint(rules: Rules, told: FaultsFound | None) -> str:
+def fingerprint(rules: Rules, disturbances: FaultsFound | None) -> str:
     """Returns a digest of what decides about every group."""
-    if told is None:
+    if disturbances is None:
         return digest(RELEASE, asdict(rules))
-    hit = sorted(told.hit["group_id"].to_pylist())
-    return digest(RELEASE, asdict(rules), told.faults, sorted(told.coordinators.loads.items()), hit)
+    hit = sorted(disturbances.hit["group_id"].to_pylist())
+    return digest(RELEASE, asdict(rules), disturbances.faults, sorted(disturbances.coordinators.loads.items()), hit)
 
 
 def places(ledger: Ledger, tables: Iterable[Table] = READ) -> dict[str, list[Any]]:
@@ -93,28 +89,27 @@ class Present:
     coverage: str
     changing: ChangingFacts
 
-    def changes(self, ledger: Ledger, before: Judged, rules: Rules) -> Changes | None:
-        """Returns the groups to judge; None for all groups."""
+    def groups_to_judge(self, ledger: Ledger, before: Judged, rules: Rules) -> list[str] | None:
+        """Returns the names of the groups to judge; None for all groups."""
         if self.fingerprint != before.fingerprint:
             return None
         found = Looked(ledger, before, self.places, rules.commit_gap_intervals).changed()
         if found is None:
             return None
-        again = found.again | self.changing.by_time(before)
-        again |= {*before.asked} if self.coverage != before.coverage else set()
-        changes = Changes(found.new | self.changing.new(before), again)
-        return None if len(changes.every) > GROUPS_MAX else changes
+        found |= self.changing.new(before) | self.changing.by_time(before) | before.waiting.keys()
+        found |= {row["group_id"] for row in open_troubles(ledger, TroubledStep.INCIDENTS)}
+        found |= {*before.asked} if self.coverage != before.coverage else set()
+        return None if len(found) > GROUPS_MAX else sorted(found)
 
 
 class Looked:
     """Compares the tables with those of the last pass."""
 
     def __init__(self, ledger: Ledger, before: Judged, now: Mapping[str, Sequence[Any]], gap_intervals: float) -> None:
-        """`gap_intervals` is the rule of that name."""
         self._ledger, self._before, self._now, self._gap_intervals = ledger, before, now, gap_intervals
 
-    def changed(self) -> Changes | None:
-        """Returns the groups of which tables have other rows; None if that is not known."""
+    def changed(self) -> set[str] | None:
+        """Returns the groups that have other rows in a table; None if that is not known."""
         files = {table: self._files(table) for table in READ}
         of_table: dict[Table, ChangedFiles] = {table: each for table, each in files.items() if each is not None}
         incidents = of_table.get(INCIDENTS)
@@ -134,11 +129,9 @@ class Looked:
             if found is None:
                 return None
             new |= found
-        again = {*self._before.waiting, *self._before.by_time}
-        again |= {row["group_id"] for row in open_troubles(self._ledger, TroubledStep.INCIDENTS)}
         if of_table[COORDINATOR_RECORDS].removed or of_table[WATERMARKS].removed:
-            again |= {*self._before.asked}
-        return Changes(new, again)
+            new |= {*self._before.asked}
+        return new
 
     def _files(self, table: Table) -> ChangedFiles | None:
         before, now = self._before.places.get(table.name), self._now.get(table.name)
@@ -149,23 +142,20 @@ class Looked:
         return changed_files(self._ledger, table, -1 if before is None else before[1], now[1])
 
     def _of_requests(self, files: ChangedFiles) -> set[str] | None:
-        """Returns the groups with requests that `wanted_requests` takes, or may take."""
+        """Returns the groups with requests that `wanted_requests` may take. These are all requests of a group with a
+        refused commit or a request without an answer, which `asked` has."""
         added = rows_of(self._ledger, REQUESTS, files.added, REQUEST_COLUMNS)
         removed = rows_of(self._ledger, REQUESTS, files.removed, ("group_id",))
         if added is None or removed is None:
             return None
-        api, code, group = pc.field("api"), pc.field("error_code"), pc.field("group_id")
+        api, code = pc.field("api"), pc.field("error_code")
         is_wanted = code.is_null() | code.isin([*INCIDENT_ERRORS]) | api.isin([*NO_HEARTBEATS])
         is_wanted |= api.isin([*EPOCH_HEARTBEAT_NAMES]) & (pc.field("generation") <= JOINING_EPOCH)
-        is_wanted |= group.isin(_texts(self._before.by_requests))
-        # Of a commit that is newer than the last pass, the refused one beside it is new, too, or its group waits.
-        is_late = pc.field("happened_at") <= instant_of_ms(self._before.as_of_ms)
-        is_mending = api.isin([*COMMITS]) & (code == Error.NONE.value)
-        is_wanted |= is_mending & is_late & group.isin(_texts(self._before.asked))
+        is_wanted |= pc.field("group_id").isin(_texts(self._before.asked))
         return _names(added.filter(is_wanted)) | _names(removed)
 
     def _of_records(self, files: ChangedFiles) -> set[str] | None:
-        """Returns the groups with records that are no commits, and those whose incidents any commit may change."""
+        """Returns the groups with records other than commits, and those whose incidents any commit may change."""
         added = rows_of(self._ledger, COORDINATOR_RECORDS, files.added, ("group_id", "record_type"))
         if added is None:
             return None

@@ -1,9 +1,9 @@
 """Computes `incidents` from the history and the logs, and writes those that differ in one Delta commit.
 
 An incident's row depends on everything that the ledger knows about its group: a log that is imported later replaces a
-guess by an observation. So all rows of a group are computed together, whenever something new is known of it, or time
-may change them (`jobs.derive.judged_groups`); the rows of all other groups stay. The facts from commits and samples,
-which are most of all rows, are kept from run to run (`jobs.derive.commit_steps`, `jobs.derive.lag_stretches`,
+guess by an observation. So all rows of a group are computed together, whenever the group has new rows, or time may
+change its incidents (`jobs.derive.judged_groups`); the rows of all other groups stay. What is found among commits and
+samples, which are most of all rows, is stored from run to run (`jobs.derive.commit_steps`, `jobs.derive.lag_stretches`,
 `jobs.derive.rebalance_stretches`, `jobs.derive.open_transactions`).
 """
 
@@ -27,7 +27,7 @@ from groupledger.jobs.derive.groups_to_judge import (
     places,
 )
 from groupledger.jobs.derive.incident_tables import AskedTables, incident_tables
-from groupledger.jobs.derive.judged_groups import Changes, Judged, after, note_judged_groups, read_judged
+from groupledger.jobs.derive.judged_groups import Judged, groups_after, note_judged_groups, read_judged
 from groupledger.jobs.derive.lag_rounds import rounds_before_retention
 from groupledger.jobs.derive.lag_stretches import stretches_of_lag
 from groupledger.jobs.derive.open_transactions import sampled_transactions
@@ -35,7 +35,6 @@ from groupledger.jobs.derive.rebalance_stretches import stuck_rebalances
 from groupledger.jobs.derive.troubles import gathering, look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
-from groupledger.jobs.warehouse.conform import conform
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.known_until import note_until, noted_until
 from groupledger.jobs.warehouse.tables import NAMED_MAX, frame_of
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.transforms.troubles import Trouble
 
+HOUR_MS = 3_600_000
 NEEDED = (COVERAGE, GENERATIONS, REBALANCES, MEMBERS, COORDINATOR_RECORDS, ASSIGNMENTS)
 
 
@@ -94,7 +94,6 @@ def update_incidents(ledger: Ledger) -> int:
     # Who has no later record was silent until the topic was last read, however long samples and logs have gone on.
     silent_ms = as_of_ms if history_ms is None else min(as_of_ms, history_ms)
     ledger.create(INCIDENTS)
-    before = read_judged(ledger) or Judged()
     with _keeping() as keep:
         at_first = places(ledger)  # rows that come later are looked at once more
         steps = commit_steps_until(ledger, silent_ms, rules, keep)
@@ -106,36 +105,42 @@ def update_incidents(ledger: Ledger) -> int:
             coverage=coverage_digest(ledger),
             changing=changing_facts(ledger, steps, known, rules, silent_ms),
         )
-        changes = present.changes(ledger, before, rules)
         if disturbances is not None and disturbances.hit.num_rows:
             known["disturbed"] = frame_of(ledger.spark, disturbances.hit)
         run = Judging(ledger, steps, rules, silent_ms, as_of_ms, _shared(disturbances, history_ms), keep)
-        for names in [None] if changes is None else _chunks(changes.every):
-            run.judge(known, names)
-        ledger.give_way()
-        of_cluster = run.of_cluster(_transactions(ledger, rules))
-        noted = after(before, run.words, changes, silent_ms, as_of_ms)
-        noted = replace(noted, of_cluster=digest(of_cluster.to_pylist()))
-        run.write(of_cluster, changes, is_other=noted.of_cluster != before.of_cluster)
-    met = {*noted.met}
-    note_troubles(ledger, TroubledStep.INCIDENTS, run.troubles, None if changes is None else {*changes.every})
-    look_for_anybody(ledger, TroubledStep.INCIDENTS, lambda: met | run.troubles.keys())
+        noted = _judge(run, present, known, read_judged(ledger) or Judged())
+    look_for_anybody(ledger, TroubledStep.INCIDENTS, lambda: {*noted.met} | run.troubles.keys())
     note_judged(ledger.storage, ledger.cluster, log_rows)
     note_until(ledger.storage, ledger.cluster, Source.INCIDENTS, history_ms)
-    note_judged_groups(
-        ledger,
-        replace(
-            noted,
-            fingerprint=present.fingerprint,
-            places=present.places | places(ledger, [INCIDENTS]),
-            coverage=present.coverage,
-            words=present.changing.words,
-            asked=sorted(run.asked | ({*before.asked} - {*changes.every} if changes is not None else set())),
-        ),
-    )
+    note_judged_groups(ledger, noted)
     count = ledger.row_count(INCIDENTS)
     ledger.say(f"incidents: {count:,}")
     return count
+
+
+def _judge(run: Judging, present: Present, known: Mapping[str, DataFrame], before: Judged) -> Judged:
+    """Judges the groups that may have other incidents than before, writes these, and returns what to note."""
+    ledger = run.ledger
+    interval_ms = ledger.settings.incidents.all_groups_interval_h * HOUR_MS
+    is_all_due = run.silent_ms - before.all_at_ms >= interval_ms
+    names = None if is_all_due else present.groups_to_judge(ledger, before, run.rules)
+    for chunk in [None] if names is None else _chunks(names):
+        run.judge(known, chunk)
+    ledger.give_way()
+    of_cluster = run.of_cluster(_transactions(ledger, run.rules))
+    of_cluster_digest = digest(of_cluster.to_pylist())
+    run.write(of_cluster, names, is_other=of_cluster_digest != before.of_cluster)
+    note_troubles(ledger, TroubledStep.INCIDENTS, run.troubles, names)
+    return Judged(
+        fingerprint=present.fingerprint,
+        all_at_ms=run.silent_ms if names is None else before.all_at_ms,
+        places=present.places | places(ledger, [INCIDENTS]),
+        coverage=present.coverage,
+        of_cluster=of_cluster_digest,
+        words=present.changing.words,
+        asked=sorted(run.asked | (set() if names is None else {*before.asked} - {*names})),
+        **groups_after(before, run.words, names, run.silent_ms),
+    )
 
 
 @contextmanager
@@ -222,21 +227,22 @@ class Judging:
         of_partitions = incidents_of_partitions(transactions, self.rules, self.as_of_ms)
         return pa.concat_tables([incidents_of_cluster(self.shared, self.rules, self.as_of_ms), of_partitions])
 
-    def write(self, of_cluster: pa.Table, changes: Changes | None, *, is_other: bool) -> None:
-        """Replaces the incidents of all groups, or of the judged ones, and of the cluster if they are other ones."""
+    def write(self, of_cluster: pa.Table, names: Sequence[str] | None, *, is_other: bool) -> None:
+        """Replaces the incidents of the groups with some names, or of all groups; also those of no group if they are
+        other ones than before."""
         schema = arrow_schema(INCIDENTS.schema)
         found = [each.cast(pa.schema([schema.field(name) for name in each.schema.names])) for each in self.found]
-        parts = [*found, of_cluster] if changes is None or is_other else found
+        parts = [*found, of_cluster] if names is None or is_other else found
         if not parts:
             return
         rows = pa.concat_tables(parts)
         rows = rows.append_column("cluster", pa.array([self.ledger.cluster] * rows.num_rows, pa.string()))
-        replace_changed(self.ledger, INCIDENTS, rows, None if changes is None else _scope(changes, is_other=is_other))
+        replace_changed(self.ledger, INCIDENTS, rows, None if names is None else _scope(names, is_other=is_other))
 
 
-def _scope(changes: Changes, *, is_other: bool) -> pc.Expression:
-    """Returns the condition for the rows of the judged groups, and for those of no group."""
-    is_judged = pc.field("group_id").isin(pa.array(changes.every, pa.string()))
+def _scope(names: Sequence[str], *, is_other: bool) -> pc.Expression:
+    """Returns the condition for the rows of the groups with some names, and for those of no group if `is_other`."""
+    is_judged = pc.field("group_id").isin(pa.array(names, pa.string()))
     return is_judged | pc.field("group_id").is_null() if is_other else is_judged
 
 

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
 
 HOUR_S = 3_600
+KNOWN_FOR = timedelta(days=1)
 COLUMNS = (
     *("incident_id", "episode_id", "group_id", "kind", "severity", "evidence", "first_seen_at", "last_seen_at"),
     *("is_open", "partitions"),
@@ -134,11 +135,14 @@ class Upkeep:
     def _look_for_incidents(self) -> None:
         ledger = self._ledger
         update_incidents(ledger)
-        is_new = pc.field("last_seen_at") >= pa.scalar(self._began_at, pa.timestamp("us", "UTC"))
+        # Later incidents of a time that is long ago are not counted, so that few ids have to be known.
+        since = max(self._began_at, datetime.now(timezone.utc) - KNOWN_FOR)
+        is_new = pc.field("last_seen_at") >= pa.scalar(since, pa.timestamp("us", "UTC"))
         read = ledger.arrow(INCIDENTS, pc.field("is_open") | is_new, COLUMNS).to_pylist()
         rows = chosen_incidents(ledger.settings.selection, read)
-        new = [row for row in rows if row["last_seen_at"] >= self._began_at and row["incident_id"] not in self._known]
-        self._known |= {row["incident_id"] for row in new}
+        recent = {row["incident_id"]: row for row in rows if row["last_seen_at"] >= since}
+        new = [row for incident_id, row in recent.items() if incident_id not in self._known]
+        self._known = {*recent}
         found = Counter((row["kind"], row["severity"], row["evidence"]) for row in new)
         self.incident_counts = Counter(self.incident_counts) + found
         is_open = [row for row in rows if row["is_open"]]

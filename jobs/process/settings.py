@@ -180,6 +180,7 @@ class IncidentSettings(Section):
     stuck_rebalance_s: Annotated[int, Field(ge=1)]
     stuck_reconciliation_s: Annotated[int, Field(ge=1)]
     expires_soon_s: Annotated[int, Field(ge=1)]
+    all_groups_interval_h: Annotated[int, Field(ge=0)]
 
 
 class MonitorSettings(Section):

@@ -54,9 +54,10 @@ if TYPE_CHECKING:
 
 OF_TABLE = INCIDENTS.without("cluster")
 WORD = (
-    column("may_change_until_ms", T.LongType(), "Until then, time alone may change what comes of its logs."),
-    column("waits_for", T.ArrayType(T.StringType()), "What else may change it: `rules.settling`."),
+    column("may_change_until_ms", T.LongType(), "Until then, time alone may change the group's incidents."),
+    column("waits_for_commits", T.BooleanType(), "Whether any commit may change them."),
 )
+"""What `rules.settling` says of a judged group."""
 JUDGED = struct(*OF_TABLE, *WORD)
 
 

@@ -31,17 +31,17 @@ def rebalance_stretches(known: DataFrame, group_states: DataFrame, generations: 
         going_on.select("group_id", F.col(name).alias("at_ms"), F.lit(True).alias("is_rebalancing"), "state")
         for name in ("first_ms", "last_ms")
     ]
-    told = group_states.where(F.col("state").isNotNull()).select(
+    sampled = group_states.where(F.col("state").isNotNull()).select(
         "group_id",
         F.unix_millis("sampled_at").alias("at_ms"),
         F.col("state").isin(*CLASSIC_REBALANCING).alias("is_rebalancing"),
         "state",
     )
     # Few groups rebalance, and only theirs need to be put in order.
-    busy = F.broadcast(told.where("is_rebalancing").union(before[0]).select("group_id").distinct())
+    busy = F.broadcast(sampled.where("is_rebalancing").union(before[0]).select("group_id").distinct())
     begun = generations.select("group_id", F.unix_millis("started_at").alias("at_ms"))
     begun = begun.withColumns({"is_rebalancing": F.lit(False), "state": F.lit(None).cast("string")})
-    every = told.union(begun.select(*_SAMPLE)).join(busy, "group_id", "left_semi")
+    every = sampled.union(begun.select(*_SAMPLE)).join(busy, "group_id", "left_semi")
     every = every.select(*_SAMPLE).union(before[0]).union(before[1])
     of_group = Window.partitionBy("group_id")
     others = F.count_if(~F.col("is_rebalancing"))

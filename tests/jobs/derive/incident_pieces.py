@@ -1,14 +1,16 @@
-"""Copies a ledger's records and samples into another one, piece by piece, and judges the incidents in between."""
+"""Takes a simulated log piece by piece, and judges the incidents after each piece."""
 
 from __future__ import annotations
 
 import shutil
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
 from bench.lag_cost import table_rows
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
@@ -17,21 +19,25 @@ from groupledger.jobs.derive.pipeline import derive
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.samples import batch_of
 from groupledger.jobs.process.clock import DAY_MS
+from groupledger.jobs.warehouse.conform import conform
 from groupledger.jobs.warehouse.delta_log import dataset
-from groupledger.jobs.warehouse.source import read_source, write_source
+from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
 from groupledger.schemas.instants import instant_of_ms, ms_of
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.coverage.rules.stretches import Reading
 from lab.warehouses.ledgers import open_test_ledger
+from tests.jobs.simulated_log import PARTITIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
     from random import Random
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
@@ -41,6 +47,7 @@ STATE = f"_groupledger/{CLUSTER}"
 NOTE = f"{STATE}/judged_groups.json"
 KEPT_NOTES = (NOTE, f"{STATE}/rebalance_stretches.json")
 MINUTE_MS, MINUTES = 60_000, 60
+STUCK, STUCK_FROM = "mix-0000", 40  # from that minute on this group rebalances and commits nothing
 
 
 def samples(records: pa.Table, random: Random) -> dict[Table, pa.Table]:
@@ -63,6 +70,8 @@ def samples(records: pa.Table, random: Random) -> dict[Table, pa.Table]:
     for group in sorted({*records["group_id"].to_pylist()} - {None}):
         begin = random.randrange(MINUTES)
         busy = range(begin, begin + random.choice([0, 5, 14, 25]))
+        if group == STUCK:
+            busy = range(STUCK_FROM, MINUTES)
         states += [
             (int(now_ms), group, "PreparingRebalance" if n in busy else "Stable") for n, now_ms in enumerate(at_ms)
         ]
@@ -85,27 +94,52 @@ def _sampled(at_ms: tuple[int, ...]) -> dict[str, Any]:
     return {"sampled_at": np.array(at_ms) * 1_000, "sample_date": np.array(at_ms) // DAY_MS}
 
 
-def take(ledger: Ledger, donor: Ledger, sampled: dict[Table, pa.Table], begin: int, end: int) -> None:
-    """Appends all that came between two minutes, and derives what follows from it."""
-    begin_ms, end_ms = BEGAN_AT_MS + begin * MINUTE_MS - (begin == 0), BEGAN_AT_MS + end * MINUTE_MS
+@dataclass(frozen=True)
+class Pieces:
+    """A log of records and samples that comes piece by piece. Samples come `late_ms` after the records of their time,
+    or earlier if that is negative."""
 
-    def between(rows: pa.Table, name: str) -> pa.Table:
-        return rows.filter((pc.field(name) > instant_of_ms(begin_ms)) & (pc.field(name) <= instant_of_ms(end_ms)))
+    source: LedgerSource
+    records: pa.Table
+    sampled: Mapping[Table, pa.Table]
+    late_ms: int = 0
 
-    source = read_source(donor.storage, donor.cluster)
-    assert source is not None
-    write_source(ledger.storage, ledger.cluster, source)
-    ledger.create(COORDINATOR_RECORDS, COVERAGE, *sampled)
-    ledger.commits.append(COORDINATOR_RECORDS, between(donor.arrow(COORDINATOR_RECORDS), "kafka_timestamp"))
-    known = ledger.arrow(COORDINATOR_RECORDS, columns=["kafka_partition", "kafka_offset"])
-    ends = known.group_by("kafka_partition").aggregate([("kafka_offset", "max")]).to_pylist()
-    read_to = {row["kafka_partition"]: row["kafka_offset_max"] + 1 for row in ends}
-    write_coverage(ledger, source, dict.fromkeys(source.readings, 0) | read_to, end_ms)
-    for table, rows in sampled.items():
-        found = between(rows, "sampled_at")
-        last_ms = ms_of(pc.max(found["sampled_at"]).as_py())
-        ledger.commits.append(table, found, batch_of(ledger, table, last_ms))
-    derive(ledger, threading.Event())
+    def take(self, ledger: Ledger, begin: int, end: int) -> None:
+        """Appends everything that comes between two minutes, and derives what follows from it. Nothing but time goes
+        on after the last record."""
+        begin_ms, end_ms = BEGAN_AT_MS + begin * MINUTE_MS - (begin == 0), BEGAN_AT_MS + end * MINUTE_MS
+        write_source(ledger.storage, ledger.cluster, self.source)
+        ledger.create(COORDINATOR_RECORDS, COVERAGE, *self.sampled)
+        records = _between(self.records, "kafka_timestamp", begin_ms, end_ms)
+        if records.num_rows:
+            ledger.commits.append(COORDINATOR_RECORDS, records)
+        known = ledger.arrow(COORDINATOR_RECORDS, columns=["kafka_partition", "kafka_offset"])
+        ends = known.group_by("kafka_partition").aggregate([("kafka_offset", "max")]).to_pylist()
+        read_to = {row["kafka_partition"]: row["kafka_offset_max"] + 1 for row in ends}
+        write_coverage(ledger, self.source, dict.fromkeys(self.source.readings, 0) | read_to, end_ms)
+        for table, rows in self.sampled.items():
+            found = _between(rows, "sampled_at", begin_ms - (begin > 0) * self.late_ms, end_ms - self.late_ms)
+            if found.num_rows:
+                last_ms = ms_of(pc.max(found["sampled_at"]).as_py())
+                ledger.commits.append(table, found, batch_of(ledger, table, last_ms))
+        derive(ledger, threading.Event())
+
+
+def pieces_of(rows: DataFrame, random: Random, late_ms: int = 0) -> Pieces:
+    """Returns the pieces of a simulated log, with samples as in `Pieces`."""
+    rows = rows.withColumn("cluster", F.lit(CLUSTER)).withColumn("ingest_date", F.to_date(F.lit("2026-01-05")))
+    records = conform(rows, COORDINATOR_RECORDS).toArrow()
+    is_late = pc.field("kafka_timestamp") > instant_of_ms(BEGAN_AT_MS + STUCK_FROM * MINUTE_MS)
+    is_commit = pc.field("record_type") == "offset_commit"
+    records = records.filter(~((pc.field("group_id") == STUCK) & is_commit & is_late))
+    born = Reading(from_offset=0, complete_from=0, complete_from_ms=BEGAN_AT_MS)
+    identity = TopicIdentity("c", "t", PARTITIONS)
+    source = LedgerSource(CAPTURE, identity, {partition: [born] for partition in range(PARTITIONS)})
+    return Pieces(source, records, samples(records, random), late_ms)
+
+
+def _between(rows: pa.Table, name: str, begin_ms: int, end_ms: int) -> pa.Table:
+    return rows.filter((pc.field(name) > instant_of_ms(begin_ms)) & (pc.field(name) <= instant_of_ms(end_ms)))
 
 
 def content(warehouse: Path) -> list[str]:

@@ -1,12 +1,13 @@
-"""Says of a group that was judged until when its incidents may still change though nothing new is read of it, and
-what further facts may change them.
+"""Determines until when the incidents of a judged group may still change although no new rows of the group come.
 
-A pass judges the groups again of which it has new facts. Of all others it needs to know whether time alone changes
-something: an incident is open, a client may still recover, or records may still contradict a log. `waits_for` has
+A pass judges the groups that have new rows. Of all other groups it needs to know whether time alone changes something:
+an incident is open, a client may still recover, or records may still contradict a log. A group is judged in every pass
+for a while after its last fact (`_wait_ms`), and for as long as one of its incidents is open. That is often longer than
+necessary, and never shorter.
 
-    time       an incident is open
-    commits    any commit may change a row: a lost offset did not come back, or no commit has passed a refused one
-    requests   the group has a request without an answer: all its requests are replayed
+New commits alone are no reason to judge a group, as every group has them all the time. They are a reason where the
+first commit that comes decides: an offset was lost and its partition was not committed again, or no commit has passed a
+refused one.
 """
 
 from __future__ import annotations
@@ -25,33 +26,51 @@ if TYPE_CHECKING:
 
 OF_REFUSALS = {kind.name for kind in INCIDENT_KINDS if kind.error_code is not None}
 RECOVERS_WITHIN_MS = max(kind.recovers_within_ms or 0 for kind in INCIDENT_KINDS)
-TIME, COMMITS, REQUESTS = "time", "commits", "requests"
+KNOWN_WITHIN_MS = 600_000  # in which samples and coverage come that belong to a record
+ALWAYS_MS = 1 << 53
+_INSTANTS = {
+    "generations": ("started_at", "current_state_at", "ended_at"),
+    "rebalances": ("happened_at",),
+    "members": ("joined_at", "left_at"),
+}
 
 
-def settling(facts: GroupFacts, rows: Sequence[Row], rules: Rules) -> dict[str, Any]:
-    """Returns the word on a group (`judging.WORD`) whose incidents are `rows`."""
+def settling(facts: GroupFacts, rows: Sequence[Row], rules: Rules) -> Row:
+    """Returns the last columns of `judging.JUDGED` for a group whose incidents are `rows`."""
+    is_open = any(row["is_open"] for row in rows)
+    until_ms = max(_facts_ms(facts), default=0) + _wait_ms(facts, rules)
     return {
-        "may_change_until_ms": _until_ms(facts, rules),
-        "waits_for": [*_waits_for(facts, rows)],
+        "may_change_until_ms": ALWAYS_MS if is_open else until_ms,
+        "waits_for_commits": _waits_for_commits(facts, rows),
     }
 
 
-def _until_ms(facts: GroupFacts, rules: Rules) -> int | None:
-    """Returns until when rules may wait for what follows upon a line of a log. A member may be contradicted by a join
-    phase that lasts as long as its timeout."""
-    lines_ms = [*(each.logged_at_ms for each in facts.requests), *(each.logged_at_ms for each in facts.events)]
-    if not lines_ms:
-        return None
+def _facts_ms(facts: GroupFacts) -> Iterator[int]:
+    """Yields the instants of the facts. Held partitions and rounds before retention are missing here: their groups are
+    judged in every pass."""
+    for name, columns in _INSTANTS.items():
+        for row in getattr(facts, name):
+            yield from (row[column] // 1_000 for column in columns if row.get(column) is not None)
+    for lines in (facts.requests, facts.events):
+        yield from (each.logged_at_ms for each in lines)
+    for moves in (facts.commits, facts.offset_events):
+        yield from (each.at_ms for each in moves)
+    for places in (facts.steps, facts.returns):
+        yield from (each.commit.at_ms for each in places)
+    yield from (each.next_commit.at_ms for each in facts.steps if each.next_commit is not None)
+    yield from (each.last_ms for each in facts.stretches)
+    yield from (each.until_ms for each in facts.lag_stretches)
+
+
+def _wait_ms(facts: GroupFacts, rules: Rules) -> int:
+    """Returns how long rules may wait for what follows a fact. A member may be contradicted by a join phase that lasts
+    as long as its timeout."""
     join_phase_ms = max((row.get("rebalance_timeout_ms") or 0 for row in facts.members), default=0)
-    return max(lines_ms) + 2 * max(RECOVERS_WITHIN_MS, MARGIN_MS, rules.open_ms) + join_phase_ms
+    return 2 * max(RECOVERS_WITHIN_MS, MARGIN_MS, KNOWN_WITHIN_MS, rules.open_ms) + int(join_phase_ms)
 
 
-def _waits_for(facts: GroupFacts, rows: Sequence[Row]) -> Iterator[str]:
-    if any(row["is_open"] for row in rows):
-        yield TIME
+def _waits_for_commits(facts: GroupFacts, rows: Sequence[Row]) -> bool:
     has_come_back = {each.row_key for each in facts.returns}
     is_away = any(each["row_key"] not in has_come_back for each in facts.lost)
-    if is_away or any(row["kind"] in OF_REFUSALS and row["duplicates_min"] != row["duplicates_max"] for row in rows):
-        yield COMMITS
-    if any(request.body is not None or request.error_code is None for request in facts.requests):
-        yield REQUESTS
+    is_exposed = any(row["kind"] in OF_REFUSALS and row["duplicates_min"] != row["duplicates_max"] for row in rows)
+    return is_away or is_exposed
