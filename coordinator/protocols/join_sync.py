@@ -235,7 +235,7 @@ class JoinSyncCoordinator:
             self._complete(self._round)
 
     def _complete(self, number: int) -> None:
-        """Ends the round: who has not joined is out, unless it is static; the others have a generation."""
+        """Ends the round: removes members that have not joined, except static ones; the others have a generation."""
         if self.state != "PreparingRebalance" or number != self._round:
             return
         self._expected.clear()

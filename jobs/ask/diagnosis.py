@@ -138,8 +138,8 @@ def _members(tables: ClusterRows, of_group: Filter, begin: datetime, end: dateti
 
 
 def _unseen_topics(tables: ClusterRows, of_group: Filter, at: datetime) -> frozenset[str]:
-    """Returns the topics to which the group subscribed in two rounds, and of which neither the second of them nor the
-    round after has a partition. A round asks by name for all topics that were subscribed to in the round before it."""
+    """Returns the topics to which the group subscribed in two rounds, and without a partition in the second of them and
+    in the round after. A round asks by name for all topics that were subscribed to in the round before it."""
     lately = within("sampled_at", at - ROUNDS_WITHIN, at + ONE_ROUND)
     of_dates: Filter = ("sample_date", ">=", (at - ROUNDS_WITHIN).date())
     states = tables.rows_if_any(

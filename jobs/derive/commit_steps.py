@@ -1,5 +1,5 @@
 """Stores the steps found among the commits in the table `commit_steps`, so that they are found only once. A step is a
-pair of consecutive commits of which the second goes back or comes late (`transforms.incidents.commit_steps`).
+pair of consecutive commits, and the second one goes back or comes late (`transforms.incidents.commit_steps`).
 
 When the table lacks an hour of commits or more, one Delta commit writes the steps between two known commits, and
 replaces the last record of each partition. Each run reads later commits again. After the Delta commit, a small file

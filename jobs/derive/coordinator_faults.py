@@ -102,7 +102,7 @@ def _lines(logged: Sequence[dict[str, Any]]) -> list[PartitionLine]:
 
 
 def _stated(logged: Sequence[dict[str, Any]]) -> set[str]:
-    """Returns the members of which a coordinator has logged that they left."""
+    """Returns the members whose departure a coordinator has logged."""
     return {row["member_id"] for row in logged if row["kind"] in LEFT_LINES}
 
 

@@ -2,8 +2,8 @@
 
 An incident's row depends on everything that the ledger knows about its group: a log that is imported later replaces a
 guess by an observation. So all rows of a group are computed together, whenever the group has new rows, or time may
-change its incidents (`jobs.derive.judged_groups`); the rows of all other groups stay. What is found among commits and
-samples, which are most of all rows, is stored from run to run (`jobs.derive.commit_steps`, `jobs.derive.lag_stretches`,
+change its incidents (`jobs.derive.judged_groups`); the rows of all other groups stay. Facts from commits and samples,
+which are most of all rows, are stored from run to run (`jobs.derive.commit_steps`, `jobs.derive.lag_stretches`,
 `jobs.derive.rebalance_stretches`, `jobs.derive.open_transactions`).
 """
 

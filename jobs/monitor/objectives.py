@@ -69,8 +69,8 @@ class LiveObjectives:
         self.close_before(sampled_at_ms)
 
     def close_before(self, at_ms: int) -> None:
-        """Completes the minutes before `at_ms`; minutes without a round are unknown. Drops the groups of which no
-        minute is known."""
+        """Completes the minutes before `at_ms`; minutes without a round are unknown. Drops the groups without
+        a known minute."""
         for key, (_, windows) in [*self._windows.items()]:
             windows.close_before(at_ms // MINUTE_MS)
             if windows.knows_nothing:

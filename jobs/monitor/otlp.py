@@ -90,7 +90,7 @@ OF_FORM: dict[str, dict[str, Any]] = {
 
 
 def points_of(metric: Metric, began_ms: int, at_ms: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the data points of a metric, each with the field of OTLP that its kind of metric goes into."""
+    """Yields the data points of a metric, each with the name of the OTLP field for its kind of metric."""
     if metric.type == "histogram":
         for each in _histograms(metric.samples):
             yield "histogram", _point(each.pop("labels"), began_ms, at_ms) | each

@@ -58,8 +58,8 @@ def loaded(text: str, name: str) -> Any:
 
 
 def count(node: yaml.Node, counted: dict[int, float]) -> float:
-    """Returns how many values a node has with its aliases expanded, each counted once; infinite if it contains
-    itself."""
+    """Returns how many values a node has with its aliases expanded; infinite if it contains itself. `counted` has the
+    counts of nodes that were met before."""
     if id(node) not in counted:
         counted[id(node)] = float("inf")
         counted[id(node)] = 1 + sum(count(each, counted) for each in below(node))

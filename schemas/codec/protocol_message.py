@@ -1,8 +1,7 @@
 """Reads and writes messages that lead with their own version, as clients put them into a member's bytes.
 
-No broker checks these bytes. As Kafka's clients do, a reader takes a version above its latest as the
-latest, and tolerates bytes after the last field; they are kept, so that what was read can be written
-again.
+No broker checks these bytes. As Kafka's clients do, a reader takes a version above its latest as the latest, and
+tolerates bytes after the last field. It keeps these bytes, so that the message can be written again as it was.
 """
 
 from dataclasses import dataclass

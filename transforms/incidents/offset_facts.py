@@ -199,8 +199,7 @@ def old_offsets(
 
 
 def expiring(old: DataFrame, watermarks: DataFrame | None) -> DataFrame:
-    """Returns the old offsets that the topic's log has records before or after, so that losing them would cost
-    something."""
+    """Returns the old offsets whose loss would cost something: the topic's log has records before or after them."""
     sampled = with_sample(old, watermarks, "as_of_ms").drop("as_of_ms", "topic_id")
     return sampled.where(_is_harm() & F.col("high_watermark").isNotNull())
 

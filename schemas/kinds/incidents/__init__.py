@@ -93,7 +93,7 @@ INCIDENT_KINDS = (
 )
 _OF_ERROR = {kind.error_code: kind for kind in INCIDENT_KINDS if kind.error_code is not None}
 KIND_OF_ERROR = {code: kind for code, kind in _OF_ERROR.items() if kind.repeats_within_ms is None}
-"""The kinds of refusals of which one alone is an incident, by Kafka's error code."""
+"""The kinds of refusals that are an incident even if there is only one, by Kafka's error code."""
 KIND_OF_LASTING_ERROR = {code: kind for code, kind in _OF_ERROR.items() if kind.repeats_within_ms is not None}
 """The kinds of refusals that are an incident only if they repeat for a while, by Kafka's error code."""
 REFUSALS = frozenset(KIND_OF_ERROR.values())
@@ -101,7 +101,7 @@ REMOVALS = frozenset(kind for kind in INCIDENT_KINDS if kind.trigger is not None
 
 
 def kind_of_refusal(api: str, error_code: int) -> IncidentKind | None:
-    """Returns the kind of incident that a single refused request is; None if it is none by itself."""
+    """Returns the kind of incident that a single refused request is; None if a single one is no incident."""
     kind = KIND_OF_ERROR.get(error_code)
     return kind if kind is not None and (kind.apis is None or api in kind.apis) else None
 

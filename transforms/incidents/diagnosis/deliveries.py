@@ -106,8 +106,8 @@ def _records(row: Row) -> int:
 
 
 def share_rounds(passes: Iterable[Row], members: Sequence[Row]) -> dict[datetime, list[dict[str, Any]]]:
-    """Returns rows of `share_partitions` in the form of rows of `lag`, by the instant of their pass, in order. What
-    needs no delivery any more stands for the committed offset."""
+    """Returns rows of `share_partitions` in the form of rows of `lag`, by the instant of their pass, in order. The
+    committed offset is the start offset plus the number of later records that need no delivery any more."""
     found: dict[datetime, list[dict[str, Any]]] = {}
     before: dict[Place, dict[str, Any]] = {}
     for row in sorted(passes, key=lambda row: (row["sampled_at"], row["topic"], row["partition"])):

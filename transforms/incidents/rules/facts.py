@@ -112,7 +112,7 @@ class CoordinatorEvent:
 
     @property
     def departed(self) -> Sequence[str | None]:
-        """Returns the members that the line is about."""
+        """Returns the ids of the members whose departure the line reports."""
         return self.member_ids if self.member_id is None and self.member_ids else [self.member_id]
 
     @property

@@ -52,7 +52,7 @@ class Drift:
     changes: int
 
     def less(self, other: Drift) -> Drift:
-        """Returns how the difference between this number and `other`, an independent one, changes."""
+        """Returns the drift of this number minus `other`, if the two change independently of each other."""
         return Drift(
             self.rate - other.rate,
             self.noise + other.noise,

@@ -199,8 +199,8 @@ class LagState:
         return present_from is not None and (latest is None or latest.kafka_offset < present_from)
 
     def _absorb(self, read: Round) -> set[str]:
-        """Takes in the waiting commits that lie below the round, before its watermarks come. Returns the groups of
-        which one could not be taken in."""
+        """Takes in the waiting commits that lie below the round, before its watermarks come. Returns the groups
+        with a commit that could not be taken in."""
         failed: set[str] = set()
         before = {partition: at_ms for partition, (at_ms, _) in self._ends.items()}
         self.restore_ends(read.sampled_at_ms, read.ends)

@@ -12,7 +12,7 @@ GroupMetadataManager, CurrentAssignmentBuilder).
                            a static member that is away, or has just replaced another, keeps the earlier state
     a partition, or task   is held by one member: it is given to the next when the one before has given it up, and stays
                            with a static member that is away. Members of share groups hold partitions together, and
-                           standby and warm-up tasks are copies, of which there may be several
+                           standby and warm-up tasks are copies, and there may be several
 
 Only records that were read in one complete stretch are compared, with each other and with the newest record of each key
 in a compacted stretch before it.

@@ -87,7 +87,7 @@ def _divide_all(
 def _divide_topic(
     targets: list[Target], members: Sequence[ShareSubscriber], topic: str, numbers: Sequence[int]
 ) -> None:
-    """Divides one topic. Who does not subscribe to it any more has nothing due, and gives all of it up."""
+    """Divides one topic. A member that does not subscribe to it any more is due nothing, and gives up all of it."""
     subscribers = [member for member, each in enumerate(members) if topic in each.topics]
     division = _Division(targets, subscribers, [(topic, number) for number in numbers], is_of_one_topic=True)
     for member, each in enumerate(members):

@@ -152,8 +152,8 @@ def _before(
     request: JoinGroupRequest,
     operation: Operation,
 ) -> ConsumerMember:
-    """Returns the member that joins, as it was: whoever names an id is taken for its member, known or not, but a static
-    one has to be the member of its instance, or to come without an id and take its place."""
+    """Returns the member that joins, as it was. A client that names an id counts as its member, known or not. A static
+    client has to be the member of its instance, or to come without an id and take that member's place."""
     instance_id = request.group_instance_id
     if instance_id is None:
         return new_dynamic_member(group, member_id, PROTOCOL, operation)
