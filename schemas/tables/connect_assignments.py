@@ -1,8 +1,8 @@
 """`connect_assignments`: one ownership interval of a Connect group: a worker runs a task, or a connector itself.
 
-Under incremental protocols (versions 1 and 2) a record holds changes only: what a worker runs is what it brought along
-as its allocation, less what the record revokes, with what it assigns. What a lost worker ran is given to nobody until a
-delay is over (`scheduled.rebalance.max.delay.ms`), which the leader sends to all workers.
+Under incremental protocols (versions 1 and 2) a record holds changes only: a worker runs the tasks that it brought
+along as its allocation, without those that the record revokes, and with those that the record assigns. Nobody gets the
+tasks of a lost worker until a delay is over (`scheduled.rebalance.max.delay.ms`), which the leader sends to all.
 """
 
 from pyspark.sql import types as T
@@ -20,7 +20,7 @@ CONNECT_ASSIGNMENTS = ownership_table(
     column(
         "scheduled_delay_ms",
         T.IntegerType(),
-        "From valid_to on the leader keeps it back for so long, in case that its worker returns; 0: only for the next"
-        " round. Null while open, where another worker had it at once, and where nobody can know.",
+        "How long the leader keeps the task back from valid_to on, in case its worker returns; 0: only until the next"
+        " round. Null while the interval is open, if another worker had the task at once, or if nobody can know.",
     ),
 )
