@@ -57,7 +57,7 @@ def command(name: str, about: click.Command) -> Iterator[str]:
     yield f"\n## {name}\n"
     yield f"    groupledger {' '.join([name, *arguments, '[OPTIONS]'])}\n"
     yield cell(inspect.cleandoc(about.help or ""), "\n")
-    options = [each for each in about.params if isinstance(each, click.Option)]
+    options = [each for each in about.params if isinstance(each, click.Option) and not each.hidden]
     if options:
         yield "\n| option | says |\n|---|---|"
         yield from (option(each, click.Context(about)) for each in options)

@@ -58,7 +58,9 @@ def script_of(name: str, given: Mapping[str, Any]) -> Script:
     are wrong."""
     strange = given.keys() - FIELDS
     if strange:
-        raise ScriptError(f"The script {name} has the field {min(strange)!r}: it can have {', '.join(sorted(FIELDS))}.")
+        raise ScriptError(
+            f"The script {name} has the unknown field {min(strange)!r}: give only {', '.join(sorted(FIELDS))}."
+        )
     counts, happens = given.get("topics"), given.get("events")
     if not isinstance(counts, dict) or not counts or not isinstance(happens, list) or not happens:
         raise ScriptError(f"The script {name} needs topics with their partitions, and a list of events: add them.")
@@ -85,13 +87,13 @@ def member_names(count: int) -> tuple[str, ...]:
 
 def _event(given: object) -> Event:
     if not isinstance(given, dict):
-        raise ScriptError(f"An event has the fields at_ms and do: {given!r} has none.")
+        raise ScriptError(f"The event {given!r} has no fields: give at_ms and do.")
     action = given.get("do")
     if action not in ACTIONS:
-        raise ScriptError(f"An event does {action!r}: it can be {', '.join(ACTIONS)}.")
+        raise ScriptError(f"An event can't do {action!r}: give one of {', '.join(ACTIONS)}.")
     wanted = ACTIONS[action] | {"do", "at_ms"}
     if given.keys() != wanted:
-        raise ScriptError(f"An event that does {action} has the fields {', '.join(sorted(wanted))}: give just these.")
+        raise ScriptError(f"An event that does {action} needs just the fields {', '.join(sorted(wanted))}.")
     return Event(
         at_ms=_count(given["at_ms"], "at_ms"),
         action=action,

@@ -193,7 +193,7 @@ def refuse_parameters(statement: Statement, given: Mapping[str, str]) -> None:
     if missing:
         raise InputError(f"The query failed: its parameter :{missing[0]} has no value, give --param {missing[0]}=...")
     if strange:
-        raise InputError(f"The query has no parameter :{strange[0]}.")
+        raise InputError(f"The query has no parameter :{strange[0]}: leave out --param {strange[0]}=...")
 
 
 def first_rows(answer: pa.RecordBatchReader, rows_max: int | None) -> Iterator[pa.RecordBatch]:

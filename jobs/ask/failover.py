@@ -127,7 +127,7 @@ def _copy_of(topic: str, cluster: str, there: Collection[str], names: Names) -> 
         return f"{cluster}.{topic}"
     if len(copies) > 1:
         shown = ", ".join(map(printable, copies))
-        raise InputError(f"Which topic is the copy of {printable(topic)}: {shown}? Give MirrorMaker's --alias.")
+        raise InputError(f"Several topics may be the copy of {printable(topic)}: {shown}. Give MirrorMaker's --alias.")
     return copies[0] if copies else None
 
 
@@ -153,7 +153,8 @@ def _chosen(found: Sequence[tuple[str, str]], source: str, target: str) -> Itera
     if len(ours) > 1:
         shown = ", ".join(f"{printable(topic)} of {cluster}" for cluster, topic in sorted(ours))
         raise InputError(
-            f"Which offset syncs lead from {source} to {target}: {shown}? Name the clusters as MirrorMaker does."
+            f"Several topics may have the offset syncs from {source} to {target}: {shown}. Name the clusters as"
+            " MirrorMaker does."
         )
     yield from ours
 

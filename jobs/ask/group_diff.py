@@ -42,7 +42,7 @@ def group_diff(tables: ClusterRows, name: str, then: datetime, now: datetime | N
     for at in (then, now):
         reason = why_unknown(history.coverage, at)
         if reason is not None:
-            raise NotKnownError(f"What the group was at {iso(at)} is unknown: {reason}.")
+            raise NotKnownError(f"The state of the group at {iso(at)} is unknown: {reason}.")
         states.append(_state(history, at) | _lag(tables, name, at))
     return now, _differences(*states)
 

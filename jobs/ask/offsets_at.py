@@ -176,8 +176,8 @@ def reset_file_lines(names: Sequence[str], answers: Iterable[Answer]) -> Iterato
         topic, group = answer["topic"], answer["group_id"]
         if not TOPIC.fullmatch(topic):
             raise InputError(
-                f"The group {printable(group)} has committed for {printable(topic)}, which no topic can be named and"
-                " which can't be reset: ask for --format json."
+                f"The group {printable(group)} has committed for {printable(topic)}. No topic can have that name, so"
+                " Kafka's tool can't reset it: ask for --format json."
             )
         fields = f"{topic},{answer['partition']},{answer['committed_offset']}"
         yield fields if len(names) == 1 else f"{_quoted(group)},{fields}"
@@ -185,5 +185,7 @@ def reset_file_lines(names: Sequence[str], answers: Iterable[Answer]) -> Iterato
 
 def _quoted(group: str) -> str:
     if not group.isprintable():
-        raise InputError(f"The tool can't read the name of the group {printable(group)} from a file: ask for it alone.")
+        raise InputError(
+            f"Kafka's tool can't read the name of the group {printable(group)} from a file: ask for this group alone."
+        )
     return '"' + group.replace('"', '""') + '"'

@@ -38,7 +38,7 @@ def proof_row(tables: ClusterRows, table: str, key: str) -> Answer:
         if found:
             return found[0]
     raise UnknownNameError(
-        f"The ledger has no row {printable(key)} of {printable(table)}: it may be older than what is kept."
+        f"The ledger has no row {printable(key)} of {printable(table)}: retention may have removed it."
     )
 
 

@@ -60,15 +60,15 @@ def share_partitions(
     sampled_at = last_round(tables, TABLE, at)
     if sampled_at is None:
         raise InputError(
-            f"The ledger of cluster {tables.cluster} has not looked at share groups by then: run `groupledger pipeline"
-            " --bootstrap-servers`."
+            f"The ledger of cluster {tables.cluster} has no state of share groups up to that time: run `groupledger"
+            " pipeline --bootstrap-servers`."
         )
     rows = tables.rows(TABLE, *of_round(sampled_at), ("group_id", "=", name))
     if not rows:
         others = {row["group_id"] for row in tables.rows(TABLE, *of_round(sampled_at), columns=("group_id",))}
         raise UnknownNameError(
-            f"The ledger of cluster {tables.cluster} knows no state of a share group {printable(name)} then; it knows"
-            f" that of {', '.join(sorted(map(printable, others))[:5])}."
+            f"The ledger of cluster {tables.cluster} has no state of a share group {printable(name)} at that time; it"
+            f" has those of {', '.join(sorted(map(printable, others))[:5])}."
         )
     for row in rows:
         row["redelivered"] = [each for each in row["available"] if each["delivery_count"] >= deliveries_min]

@@ -156,7 +156,7 @@ def refuse_outside(expression: Any) -> None:
         if "." in name or OUTSIDE.fullmatch(name.lower()):
             raise InputError(f"The function {printable(name)} is not allowed here: it may reach outside the query.")
     elif kind == "ExpressionWithUnresolvedIdentifier":
-        raise InputError("IDENTIFIER(...) is not allowed here: write the name.")
+        raise InputError("IDENTIFIER(...) is not allowed here: write the name itself.")
     for each in items(expression.children()):
         refuse_outside(each)
 

@@ -64,11 +64,11 @@ def read_statement(connection: duckdb.DuckDBPyConnection, text: str) -> Statemen
     """Returns the statement. Raises InputError for a text that is not exactly one statement or does more than read, and
     DuckDB's error for an invalid statement."""
     if len(text.encode()) > TEXT_MAX_BYTES:
-        raise InputError(f"The query is longer than {TEXT_MAX_BYTES >> 10} KiB.")
+        raise InputError(f"The query is longer than {TEXT_MAX_BYTES >> 10} KiB: shorten it.")
     text = with_dollars(text)
     statements = connection.extract_statements(text)
     if len(statements) != 1:
-        raise InputError(f"Exactly one statement is answered at a time, and here are {len(statements)}.")
+        raise InputError(f"The query has {len(statements)} statements: give exactly one.")
     (statement,) = statements
     if statement.type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
         raise refusal(statement.type.name)
@@ -116,7 +116,7 @@ def tree_of(connection: duckdb.DuckDBPyConnection, query: str) -> Any:
     try:
         tree = json.loads(text)
     except RecursionError:
-        raise InputError("The query is nested too deeply.") from None
+        raise InputError("The query is nested too deeply: write it with fewer levels.") from None
     if tree["error"]:
         raise refusal("this statement")
     return tree

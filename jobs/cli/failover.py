@@ -43,7 +43,7 @@ def failover(
 
     It compares the committed offsets in both ledgers by MirrorMaker's offset syncs, which `pipeline` reads."""
     if alias is not None and same_names:
-        raise click.UsageError("--alias does not go with --same-names.")
+        raise click.UsageError("Give either --alias or --same-names.")
     source = job.rows()
     from groupledger.jobs.ask.failover import COLUMNS, OPTIONAL, Names, sentence
     from groupledger.jobs.ask.failover import failover as find

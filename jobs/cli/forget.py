@@ -31,7 +31,7 @@ def forget(
 ) -> None:
     """Forget a group, a client or a host: in every table, and in their past.
 
-    While no cluster's tables are written or read. It can't be undone."""
+    Run it while nobody writes or reads the tables of any cluster. It can't be undone."""
     given = [(kind, name) for kind, name in (("group", group), ("client", client), ("host", host)) if name]
     if len(given) != 1:
         raise click.UsageError("Give one of --group, --client and --host.")

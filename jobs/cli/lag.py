@@ -64,7 +64,7 @@ def lag(  # noqa: PLR0913 - one for each option
     With NAME and --since: when the statuses changed, computed again by the current settings.
     """
     if (exact is None) != (bootstrap_servers is None):
-        raise click.UsageError("--exact goes with --bootstrap-servers.")
+        raise click.UsageError("--exact needs --bootstrap-servers.")
     check_times(name, at, since, until, watch=watch)
     from groupledger.jobs.ask import lag_answers
 
@@ -107,11 +107,11 @@ def check_times(
     name: str | None, at: datetime | None, since: datetime | None, until: datetime | None, *, watch: bool
 ) -> None:
     if since is not None and (name is None or at is not None):
-        raise click.UsageError("--since needs the NAME of a group, and does not go with --at.")
+        raise click.UsageError("--since needs the NAME of a group: give it, and leave out --at.")
     if until is not None and since is None:
-        raise click.UsageError("--until goes with --since.")
+        raise click.UsageError("--until needs --since.")
     if watch and (at is not None or since is not None):
-        raise click.UsageError("--watch goes with neither --at nor --since.")
+        raise click.UsageError("--watch shows new rounds: leave out --at and --since.")
 
 
 def print_round(

@@ -152,7 +152,7 @@ def ingest(
     """Decode __consumer_offsets into the table coordinator_records."""
     check_source(bootstrap_servers, capture_directory)
     if continuous and capture_directory is not None:
-        raise click.UsageError("A capture has an end: --continuous goes with --bootstrap-servers.")
+        raise click.UsageError("A capture has an end: --continuous needs --bootstrap-servers.")
     with StopOnSignal() as stop, job.ledger() as ledger:
         run_ingest(ledger, stop, bootstrap_servers, capture_directory, continuous=continuous, recover=recover)
 
@@ -174,7 +174,7 @@ def pipeline(
     """Run every step once: ingest, then history, lag, offset events, incidents, share partitions and offset syncs."""
     check_source(bootstrap_servers, capture_directory)
     if samples_directory is not None and capture_directory is None:
-        raise click.UsageError("A cluster is sampled by itself: --samples goes with --capture.")
+        raise click.UsageError("With --bootstrap-servers the brokers are sampled: give --samples only with --capture.")
     from groupledger.jobs.derive.pipeline import derive
     from groupledger.jobs.derive.share_partitions import update_share_partitions
     from groupledger.jobs.gate.troubles import listen_to_kafka
@@ -209,7 +209,7 @@ def pipeline(
 @on_warehouse
 @click.option("--rebuild", is_flag=True, help="Fold all records again, not only new ones.")
 def history(job: Job, *, rebuild: bool) -> bool:
-    """Bring generations, members, assignments and rebalances up to coordinator_records."""
+    """Bring generations, members, assignments and rebalances up to date with coordinator_records."""
     from groupledger.jobs.derive.history import rebuild_history, update_history
 
     with StopOnSignal() as stop, job.ledger() as ledger:
@@ -254,7 +254,14 @@ def capture(*, bootstrap_servers: str, directory: str, conf: Path | None) -> Non
 
 
 @main.command()
-@click.option("--directory", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, metavar="DIR")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path),
+    default=Path("demo"),
+    show_default=True,
+    metavar="DIR",
+    help="The folder for the simulated files, the tables and the report.",
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="The seed of the simulated day.")
 @BOOTSTRAP_SERVERS
 @CONF
@@ -271,7 +278,7 @@ def demo(
 ) -> None:
     """Play a day of forty groups, run every step on it, compare with the truth, and write the report."""
     if until is not None and not packed:
-        raise click.UsageError("--until goes with --packed.")
+        raise click.UsageError("--until needs --packed.")
     if packed:
         from groupledger.jobs.demo.directory import new_directory
         from groupledger.jobs.demo.shipped import ends_now, unpack

@@ -42,7 +42,7 @@ def objectives(
     """Show whether groups meet their objectives of lag (`objectives` in the settings): attainment, the budget that is
     left, and how fast it is used up. Groups that use it up come first."""
     if since is not None and not is_report:
-        raise click.UsageError("--since goes with --report: the windows of objectives are in the settings.")
+        raise click.UsageError("--since needs --report: otherwise the windows are those of the settings.")
     if is_report and name is not None:
         raise click.UsageError("--report is about all groups: leave out NAME.")
     tables = job.rows()

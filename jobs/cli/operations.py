@@ -45,7 +45,7 @@ def maintain(*, warehouse: str, conf: Path | None, as_json: bool, is_dry_run: bo
 )
 @click.option("--all", "all_dates", is_flag=True, help="All dates, not only the newest of each table.")
 def quality(job: Job, *, as_json: bool, data_docs: Path | None, all_dates: bool) -> bool:
-    """Check what the tables promise, with Great Expectations; exit code 1 if anything does not hold."""
+    """Check the expectations on the tables, with Great Expectations; exit code 1 if one does not hold."""
     tables = job.rows()
     from groupledger.jobs.ask.quality import check, has_failed, print_results
 
@@ -80,7 +80,7 @@ def check_quality(ledger: Ledger) -> bool:
     "--report",
     "for_others",
     is_flag=True,
-    help="Print what to attach to a report of a fault: it names nothing of yours.",
+    help="Print a text to attach to a bug report: it has no names of yours.",
 )
 def doctor(
     *,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # The arguments that name groups, and those that are instants.
 NAMES = ("name", "names", "group")
 INSTANTS = ("at", "then", "now")
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with all that is known.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all fields.")
 
 
 @dataclass

@@ -121,7 +121,7 @@ def owner(job: Job, *, name: str | None, topic: str, partition: int, at: datetim
     type=click.Choice(["table", "csv", "json"]),
     default="table",
     show_default=True,
-    help="csv: what kafka-consumer-groups --reset-offsets --from-file reads.",
+    help="csv: the file that kafka-consumer-groups --reset-offsets --from-file reads.",
 )
 def offsets(job: Job, *, names: tuple[str, ...], at: datetime | None, form: str, as_json: bool) -> None:
     """Show the committed offsets of one or several groups at an instant."""

@@ -80,7 +80,7 @@ def serve(
     have `serve.oidc`.
     """
     if bool(auth_header) != bool(trusted_proxies):
-        raise click.UsageError("--auth-header goes with --trusted-proxy.")
+        raise click.UsageError("--auth-header and --trusted-proxy need each other: give both.")
     from groupledger.jobs.process.log_lines import log_lines
     from groupledger.jobs.serve.answers import Warehouse
     from groupledger.jobs.serve.entrance import proxy_of

@@ -30,8 +30,8 @@ READ_BY_ALL = 0o022
 def setup(*, offline: Path | None, with_s3: bool, with_broker: bool, without_archive: bool) -> None:
     """Fetch Delta Lake and the Kafka connector for Spark, and keep Spark's classes for its JVM.
 
-    Once for each release, into a folder of the user's cache; GROUPLEDGER_JARS names another one. Questions and `serve`
-    need none of it."""
+    Run it once for each release. The files go into a folder of the user's cache, or into that of GROUPLEDGER_JARS.
+    Questions and `serve` need none of them."""
     from groupledger.jobs.process.jars import BROKERS, S3, SPARK, jar_folder, set_up
 
     # Published files: who runs the service is seldom the user that installs it.

@@ -97,7 +97,14 @@ def with_query(command: Callable[..., object]) -> Callable[..., object]:
 @click.command()
 @with_query
 @click.option("--warehouse", metavar="DIR", help="Where the Delta tables lie: a directory or a URI.")
-@click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help="The form of the answer.",
+)
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option("--limit", type=click.IntRange(min=1), help=f"At most so many rows; {TABLE_ROWS:,} as a table.")
 @click.option(

@@ -85,7 +85,7 @@ class Fault(BaseModel):
         if (self.at_s is None) == (self.request is None):
             raise ValueError("needs either at_s or request")
         if self.at_s is not None and self.do in _OF_A_REQUEST:
-            raise ValueError(f"{self.do} goes with `request`, since it is about a request")
+            raise ValueError(f"{self.do} needs `request` in place of at_s, since it concerns a request")
         needed = _NEEDS.get(self.do)
         if needed is not None and getattr(self, needed) is None:
             raise ValueError(f"{self.do} needs {needed}")

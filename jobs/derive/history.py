@@ -472,7 +472,7 @@ def marks_of(ledger: Ledger, extents: Extents) -> Marks:
     source = read_source(ledger.storage, ledger.cluster)
     if source is None or not source.readings.keys() >= extents.keys():
         raise InputError(
-            f"The file that says what the ledger of cluster {ledger.cluster} was fed from is gone, and with it how"
+            f"The file with the source of the ledger of cluster {ledger.cluster} is gone, and with it how"
             " completely the log is known: run `groupledger ingest --recover` first."
         )
     floors = {partition: floor.offset for partition, floor in beginnings_of(ledger).items()}

@@ -161,7 +161,7 @@ def check_end(positions: Mapping[int, int], topic: TopicRange) -> None:
         raise InputError(
             f"Partition {partition} of {OFFSETS_TOPIC} ends at offset {topic.high_watermark[partition]:,}, and the"
             f" ledger has read up to {positions[partition]:,}: records were cut off, and others may take their offsets."
-            " Use another --cluster name or another --warehouse for what comes now."
+            " Use another --cluster name or another --warehouse from now on."
         )
 
 

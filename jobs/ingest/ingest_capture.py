@@ -147,7 +147,7 @@ def check_rows(ledger: Ledger, rows: DataFrame, positions: Mapping[int, int]) ->
     if late:
         raise InputError(
             f"{late:,} rows of the capture lie below what the ledger has read and are not in it: they would change a"
-            " past that was taken for whole. Ingest all captures into a new --cluster or --warehouse, oldest first."
+            " past that counts as complete. Ingest all captures into a new --cluster or --warehouse, oldest first."
         )
 
 

@@ -95,7 +95,7 @@ def _grown(stretch: StateStretch, end: int, at_ms: int) -> StateStretch:
 
 def _check(topic: StateTopic, last: Mapping[int, StateStretch], positions: Mapping[int, int]) -> None:
     """Raises InputError if offsets of the topic may mean other records than those that were read."""
-    remedy = "use another --cluster name or another --warehouse for what comes now"
+    remedy = "use another --cluster name or another --warehouse from now on"
     if last and last.keys() != topic.ends.keys():
         raise InputError(
             f"{SHARE_STATE_TOPIC} had {len(last)} partitions and has {len(topic.ends)}: share groups are looked for in"

@@ -83,7 +83,10 @@ def write_report(
     missing = {*names} - {row["group_id"] for row in groups}
     if missing:
         group_row(tables, min(missing))
-        raise InputError(f"The group {printable(min(missing))} was not seen before the end of the report's period.")
+        raise InputError(
+            f"The group {printable(min(missing))} was not seen before the end of the report's period: give a later"
+            " --until."
+        )
     write_whole(file, page(tables, groups, Window(since, until), names))
     count = "1 group" if len(groups) == 1 else f"{len(groups):,} groups"
     say(f"{count} from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC; the page is {file}")

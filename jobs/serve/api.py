@@ -375,11 +375,13 @@ def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
         found = lag_to_scale_by(rows, policy, without_persistent=exclude_persistent)
         if policy == NoCommit.ERROR and found.partitions_without_lag:
             raise InputError(
-                f"The lag of {found.partitions_without_lag:,} partitions is not known, and no_commit is error: see the"
-                " flags of the group's lag."
+                f"The lag of {found.partitions_without_lag:,} partitions is not known, and no_commit is `error`: see"
+                " the flags of the group's lag, or choose another no_commit."
             )
         if found.lag is None:
-            raise InputError("No lag of the group is known: a round has not seen the ends of its topics.")
+            raise InputError(
+                "No lag of the group is known: the newest round lacks the ends of its topics. Ask again after the next."
+            )
         return known_answer({**asdict(found), "sampled_at": sampled_at}, tables, SAMPLES, names=[name])
 
     @api.get(

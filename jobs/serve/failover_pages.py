@@ -57,7 +57,7 @@ def answer_of(
 ) -> tuple[dict[str, Any], Any, Any]:
     """Returns the answer, the tables of the source, and the instant that was asked for."""
     if names.alias is not None and names.is_same:
-        raise InputError("alias does not go with same_names.")
+        raise InputError("Give either alias or same_names.")
     source, name, asked = warehouse.rows(cluster), name_in(group), instant_in(at)
     target = warehouse.rows(part(to))
     instant, rows = failover(source, target, name, asked, names)

@@ -189,7 +189,7 @@ def length(text: str) -> timedelta:
     found = AGO.fullmatch(text)
     lasts = found and timedelta(**{UNITS[found[2]]: min(int(found[1]), 10_000_000)})
     if not lasts or lasts > 366 * DAY:
-        raise InputError("A window is as 30m, 2h or 7d, and at most a year.")
+        raise InputError("A window is written as 30m, 2h or 7d, and is at most a year.")
     return lasts
 
 

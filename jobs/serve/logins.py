@@ -100,7 +100,7 @@ class Logins:
             self._set(out, SESSION_COOKIE, "", 0)
             return out
         if "code" not in given:
-            raise RefusedError("The issuer did not log you in.")
+            raise RefusedError("The issuer did not log you in: ask for the page again.")
         login = cookie_in(headers, LOGIN_COOKIE)
         where, session = self.oidc.end(login, given.get("state", ""), given["code"], now_s)
         answer = RedirectResponse(where, 302)

@@ -103,7 +103,7 @@ class Oidc:
         end_s = now_s + self.settings.session_h * 3_600
         session = self._signed(SESSION, {"name": user.name, "teams": teams}, end_s)
         if len(session) > COOKIE_CHARACTERS_MAX:  # without this the browser would log in again and again
-            raise RefusedError("Your roles name more teams than a session can hold: have a role for all.")
+            raise RefusedError("Your roles name more teams than a session can hold: ask for a role for all teams.")
         return login["where"], session
 
     def user_of(self, cookie: str, now_s: int) -> User | None:

@@ -286,7 +286,7 @@ def _sorted(rows: Sequence[Answer], sort: str) -> list[Answer]:
         return [*rows]
     column = sort.removeprefix("-")
     if column not in SORTS:
-        raise InputError(f"The list is sorted by one of {', '.join((TROUBLE, *SORTS))}.")
+        raise InputError(f"The list can't be sorted like that: give one of {', '.join((TROUBLE, *SORTS))}.")
     value = SORTS[column]
     named = sorted(rows, key=lambda row: row["group_id"])
     known = sorted((row for row in named if value(row) is not None), key=value, reverse=sort != column)

@@ -52,7 +52,7 @@ def api_routes(api: APIRouter, warehouse: Warehouse) -> None:
         memory of a query are limited."""
         found = NAMED.get(name_in(query))
         if found is None:
-            raise UnknownNameError(f"There is no such query: there are {', '.join(NAMED)}.")
+            raise UnknownNameError(f"There is no such query: ask for one of {', '.join(NAMED)}.")
         arguments = found.arguments(dict(_parted(each) for each in parameter or ()))
         if not places.acquire(blocking=False):
             raise BusyError(f"{AT_ONCE} queries run already: ask again.")

@@ -329,7 +329,7 @@ def check_names(settings: Settings) -> None:
         if name not in with_dates:
             problem = "there is no such table" if table_named(name) is None else "its rows have no age"
             raise InputError(
-                f"The settings are wrong: maintain.retention_days.{name}: {problem}. What can be named is"
+                f"The settings are wrong: maintain.retention_days.{name}: {problem}. Name one of"
                 f" {', '.join(with_dates)}."
             )
     for section, name in named_in(settings):

@@ -91,8 +91,8 @@ def read_parsed(storage: Readable, name: str, parse: Callable[[str], T], remedy:
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         if text is not None and is_whole(text):
             raise OutsideError(
-                f"The file {name} of the warehouse has what this release does not understand: a newer release may have"
-                " written it; use that one, or restore the file from a copy."
+                f"The file {name} of the warehouse has content that this release does not understand: a newer release"
+                " may have written it; use that one, or restore the file from a copy."
             ) from error
         raise OutsideError(f"The file {name} of the warehouse is damaged: {remedy}.") from error
 

@@ -163,7 +163,7 @@ def test_connections_share_no_rows() -> None:
     ("text", "sentence"),
     [
         ("DELETE FROM groups", "Only queries are answered here, and DESCRIBE, SHOW TABLES, SUMMARIZE and EXPLAIN"),
-        ("SELECT 1; SELECT 2", "Exactly one statement is answered at a time, and here are 2."),
+        ("SELECT 1; SELECT 2", "The query has 2 statements: give exactly one."),
         ("SELECT nothing FROM groups", 'Referenced column "nothing" not found'),
         ("SELECT * FROM nothing", "has no table nothing: it has assignments, "),
         ("SELEC 1", "The query failed: Parser Error"),
@@ -173,7 +173,7 @@ def test_connections_share_no_rows() -> None:
         ("FROM glob('*')", "The table function glob is not allowed here"),
         ("SELECT " + "abs(" * 5_000 + "1" + ")" * 5_000, "The query failed: Parser Error"),
         ("(FROM" * 9_000 + " groups" + ")" * 9_000, "The query"),
-        ("SELECT 1" + " UNION ALL SELECT 1" * 4_000, "The query is longer than 64 KiB."),
+        ("SELECT 1" + " UNION ALL SELECT 1" * 4_000, "The query is longer than 64 KiB: shorten it."),
     ],
 )
 def test_wrong_queries(warehouse: Path, text: str, sentence: str) -> None:

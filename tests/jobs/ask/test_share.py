@@ -59,9 +59,9 @@ def test_the_last_pass(warehouse: Path, at: datetime | None, lag: int) -> None:
 def test_what_is_not_known(warehouse: Path) -> None:
     """Goal: no pass by then, and a group that the pass did not see, are distinguished."""
     tables = ClusterRows(str(warehouse), "c")
-    with pytest.raises(InputError, match="has not looked at share groups by then"):
+    with pytest.raises(InputError, match="has no state of share groups up to that time"):
         share_partitions(tables, "g", FIRST - timedelta(days=1), 2)
-    with pytest.raises(InputError, match=r"no state of a share group h then; it knows that of .*, g\."):
+    with pytest.raises(InputError, match=r"no state of a share group h at that time; it has those of .*, g\."):
         share_partitions(tables, "h", None, 2)
 
 

@@ -43,7 +43,7 @@ def test_a_script_is_read(tmp_path: Path) -> None:
         ({"do": "expire", "group": "g"}, "needs either at_s or request"),
         ({"do": "explode", "at_s": 1}, "do: Input should be 'expire'"),
         ({"do": "expire", "at_s": 1}, "expire needs group"),
-        ({"do": "delay", "at_s": 1, "delay_ms": 5}, "delay goes with `request`"),
+        ({"do": "delay", "at_s": 1, "delay_ms": 5}, "delay needs `request` in place of at_s"),
         ({"do": "answer", "request": "HEARTBEAT"}, "answer needs error"),
         ({"do": "answer", "request": "METADATA", "error": "NONE"}, "answer is for CONSUMER_GROUP_DESCRIBE"),
         ({"do": "answer", "request": "heartbeat", "error": "NONE"}, "request: must be a name of Kafka's"),

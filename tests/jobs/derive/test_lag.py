@@ -308,7 +308,7 @@ def at(number: int) -> str:
         (("--at", "2020-01-01"), "ask for a later instant"),
         (("--group", "nobody"), "knows nothing of the group nobody"),
         (("--since", "2020-01-01"), "--since needs the NAME"),
-        (("--until", "2020-01-01"), "--until goes with --since"),
+        (("--until", "2020-01-01"), "--until needs --since"),
     ],
 )
 def test_refused(warehouse: Path, arguments: Sequence[str], sentence: str) -> None:

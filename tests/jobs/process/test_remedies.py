@@ -56,7 +56,7 @@ PROVED = {
     "jobs/ingest/ingest_capture.py": {"The capture begins after": SET_ASIDE},
     "jobs/derive/history.py": {
         "The history has been written before": "the tables are gone",
-        "The file that says what the ledger of cluster {}": "the file is gone",
+        "The file with the source of the ledger of cluster {}": "the file is gone",
     },
     "jobs/derive/validate.py": {"the table {} is not what its records say": REBUILT},
     "transforms/history/rules/state.py": {"The open state of a group has {}": REBUILT},

@@ -237,8 +237,8 @@ def test_peers() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--auth-header", "X-User"], "--auth-header goes with --trusted-proxy"),
-        (["--trusted-proxy", "10.0.0.7"], "--auth-header goes with --trusted-proxy"),
+        (["--auth-header", "X-User"], "--auth-header and --trusted-proxy need each other"),
+        (["--trusted-proxy", "10.0.0.7"], "--auth-header and --trusted-proxy need each other"),
         (["--auth-header", "X-User", "--trusted-proxy", "10.0.0.7/8"], "is no address of a proxy"),
         (["--auth-file", "nowhere"], "does not exist"),
         (["--auth-file", "users"], "Line 1 of users is no name with a hash of bcrypt"),

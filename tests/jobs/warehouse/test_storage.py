@@ -135,8 +135,8 @@ def test_a_whole_file_of_another_form(tmp_path: Path, name: str, text: str, read
     with pytest.raises(OutsideError, match="a newer release may have written it") as found:
         read(storage)
     assert str(found.value) == (
-        f"The file {name} of the warehouse has what this release does not understand: a newer release may have written"
-        " it; use that one, or restore the file from a copy."
+        f"The file {name} of the warehouse has content that this release does not understand: a newer release may have"
+        " written it; use that one, or restore the file from a copy."
     )
 
 
