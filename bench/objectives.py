@@ -80,8 +80,9 @@ def main() -> None:
         clean_at_once += bool(clean.at_once)
         clean_slowly += bool(clean.slowly)
     print(f"{len(seeds)} outages: {len(begun)} had an alert (fast or steadily) while they lasted")
-    print(f"  first alert after {statistics.median(begun):.0f} minutes (median; at most {max(begun)})")
-    print(f"  gone {statistics.median(over):.0f} minutes after the end (median; at most {max(over)})")
+    if begun:
+        print(f"  first alert after {statistics.median(begun):.0f} minutes (median; at most {max(begun)})")
+        print(f"  gone {statistics.median(over):.0f} minutes after the end (median; at most {max(over)})")
     print(f"  months with an alert at another time: {beside}")
     print(f"{len(seeds)} months without an outage: {clean_at_once} had an alert, {clean_slowly} a slow one")
     sys.exit(len(begun) < len(seeds) or bool(clean_at_once or beside))
