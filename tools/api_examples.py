@@ -1,13 +1,15 @@
 """Writes `jobs/serve/examples.json`, an answer to each operation of the API: `python -m tools.api_examples`.
 
-The answers come from the demo day that is shipped with groupledger. Lists are cut to their first row, so that a reader
-sees the form of an answer, not all of its rows.
+The answers come from the demo day that is shipped with groupledger; the one about a failover, which needs two
+clusters, comes from a small warehouse of its own. Lists are cut to their first row, so that a reader sees the form of
+an answer, not all of its rows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,6 +24,7 @@ from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.app import questions
 from groupledger.jobs.serve.in_process import ask
 from groupledger.schemas.definitions import schema_of
+from tests.jobs.ask import mirrored
 
 FILE = Path(__file__).resolve().parent.parent / "jobs" / "serve" / "examples.json"
 CLUSTER, GROUP, TOPIC = "demo", "shipping-labels", "orders.shipping-labels"
@@ -66,6 +69,7 @@ ASKED: dict[str, tuple[str, dict[str, object]]] = {
     "deploys": (f"{OF_CLUSTER}/deploys", {"since": SINCE.isoformat()}),
     "deploys_of_group": (f"{OF_CLUSTER}/groups/{DEPLOYED}/deploys", {}),
     "deploy": (f"{OF_CLUSTER}/groups/{DEPLOYED}/deploy", {}),
+    "failover": (f"/api/v1/clusters/{mirrored.EAST}/groups/{mirrored.GROUP}/failover", {"to": mirrored.WEST}),
     "objectives": (f"{OF_CLUSTER}/objectives", {"group": GROUP}),
     "inventory": (f"{OF_CLUSTER}/inventory", {"group": GROUP}),
     "lag": (f"{OF_GROUP}/lag", {"at": AT.isoformat()}),
@@ -73,15 +77,18 @@ ASKED: dict[str, tuple[str, dict[str, object]]] = {
     "offsets": (f"{OF_GROUP}/offsets", {"at": AT.isoformat()}),
 }
 """A question for each operation, by its id: path and parameters."""
+MIRRORED = {"failover"}
+"""The questions about two clusters, for the warehouse of `tests.jobs.ask.mirrored`; the others are about the day."""
 
 
 def tool_arguments(name: str) -> dict[str, Any]:
     """Returns the arguments of an assistant's tool that ask what `ASKED` does of its operation."""
     path, parameters = ASKED[name]
-    of_group = next(({"group": each} for each in (GROUP, DEPLOYED) if f"groups/{each}" in path), {})
-    of_topic = {"topic": TOPIC} if f"topics/{TOPIC}" in path else {}
+    found = dict(re.findall(r"(cluster|group|topic)s/([^/]+)", path))
+    if found.get("cluster") == CLUSTER:
+        del found["cluster"]
     of_query = {"query": path.rpartition("/")[2]} if "queries/" in path else {}
-    return of_group | of_topic | of_query | parameters
+    return found | of_query | parameters
 
 
 def fill(directory: Path) -> Path:
@@ -94,12 +101,22 @@ def fill(directory: Path) -> Path:
     return directory
 
 
-def answers(warehouse: Path) -> dict[str, Any]:
+def fill_both(directory: Path) -> tuple[Path, Path]:
+    """Writes the day and the warehouse of two clusters, and returns their paths."""
+    day, both = directory / "day", directory / "mirrored"
+    day.mkdir()
+    return fill(day), mirrored.fill(both)
+
+
+def answers(day: Path, both: Path) -> dict[str, Any]:
     """Returns the answer to each operation, with all rows."""
 
     async def every() -> dict[str, Any]:
-        app = questions(Warehouse(str(warehouse), load_settings(objectives=OBJECTIVES)))
-        return {name: (await ask(app, path, parameters)).value for name, (path, parameters) in ASKED.items()}
+        apps = [questions(Warehouse(str(path), load_settings(objectives=OBJECTIVES))) for path in (day, both)]
+        return {
+            name: (await ask(apps[name in MIRRORED], path, parameters)).value
+            for name, (path, parameters) in ASKED.items()
+        }
 
     return asyncio.run(every())
 
@@ -112,5 +129,5 @@ def first_of(value: Any) -> Any:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as directory:
-        FILE.write_text(json.dumps(first_of(answers(fill(Path(directory)))), indent=1) + "\n")
+        FILE.write_text(json.dumps(first_of(answers(*fill_both(Path(directory)))), indent=1) + "\n")
     print(f"{FILE} is written")

@@ -28,7 +28,7 @@ REFERENCE, DEFINITIONS = "#/components/schemas/", "#/$defs/"
 NAMES = (
     *("clusters", "groups", "why", "owner", "owners", "members", "diff", "timeline", "rebalances", "incidents"),
     *("incidents_of_group", "audit", "audit_of_group", "lag", "offsets", "objectives", "inventory"),
-    *("capacity", "readers", "what_if", "deploys", "deploy", "queries", "query"),
+    *("capacity", "readers", "what_if", "deploys", "deploy", "failover", "queries", "query"),
 )
 ROWS = 20
 UNTRUSTED = (

@@ -13,7 +13,8 @@ from groupledger.jobs.warehouse.ledger import Ledger
 from groupledger.schemas.codec.offset_sync import OffsetSync, encode_offset_sync
 from groupledger.schemas.tables.offset_syncs import OFFSET_SYNCS
 from lab.warehouses.ledgers import open_test_ledger
-from tests.jobs.ask.test_failover import EAST, SYNCS, WEST, commits, rows
+from tests.jobs.ask.mirrored import EAST, SYNCS, TOPIC, WEST, commits
+from tests.jobs.ask.test_failover import rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +69,7 @@ def test_syncs_of_a_broker(
     assert [row["kafka_offset"] for row in found] == [0, 1, 2, 3, 4]
     assert [row["decode_error"] is None for row in found] == [True, True, False, True, True]
     assert all(row["synced_at"] is not None for row in found)
-    commits(tmp_path, EAST, "", {0: 100, 1: 100, 2: 350})
-    commits(tmp_path, WEST, f"{EAST}.", {0: 80, 1: 95, 2: 150})
+    commits(tmp_path, EAST, TOPIC, {0: 100, 1: 100, 2: 350})
+    commits(tmp_path, WEST, f"{EAST}.{TOPIC}", {0: 80, 1: 95, 2: 150})
     outcomes = {partition: row["outcome"] for partition, row in rows(tmp_path).items()}
     assert outcomes == {0: "exact", 1: "skips", 2: "repeats"}

@@ -16,53 +16,16 @@ from groupledger.jobs.ingest.offset_syncs import KEPT_MAX, kept, row_of
 from groupledger.jobs.kafka.share_state_topic import StateRecord
 from groupledger.jobs.process.errors import InputError
 from groupledger.schemas.codec.offset_sync import OffsetSync, encode_offset_sync
+from tests.jobs.ask.mirrored import EAST, TOPIC, WEST, commits, fill, syncs
 from tests.jobs.serve.serving import AT, MINUTE, served, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-EAST, WEST = "east", "west"
-SYNCS = f"mm2-offset-syncs.{WEST}.internal"
-
-
-def commits(folder: Path, cluster: str, prefix: str, offsets: dict[int, int]) -> None:
-    of_group = {"cluster": cluster, "group_id": "pay", "kafka_partition": 7}
-    seen = {"incarnation": 1, "first_seen_at": AT, "last_seen_at": AT}
-    write(folder, "groups", of_group | seen | {"group_type": "classic", "is_alive": True})
-    stretch = {"cluster": cluster, "kafka_partition": 7, "completeness": "complete", "from_offset": 0, "to_offset": 100}
-    write(folder, "coverage", stretch | {"from_time": AT, "to_time": AT + 10 * MINUTE})
-    record = {"kafka_timestamp": AT + MINUTE, "record_type": "offset_commit", "is_tombstone": False, "value_version": 3}
-    rows: list[dict[str, Any]] = [
-        of_group
-        | record
-        | {"kafka_offset": 10 + partition, "ingest_date": AT.date()}
-        | {"offset_commit": {"topic": f"{prefix}orders", "partition": partition, "offset": offset}}
-        for partition, offset in offsets.items()
-    ]
-    write(folder, "coordinator_records", *rows)
-
-
-def syncs(folder: Path, topic: str, *rows: tuple[int, int, int], cluster: str = EAST) -> None:
-    of_row = {"cluster": cluster, "syncs_topic": topic, "kafka_partition": 0, "topic": "orders"}
-    write(
-        folder,
-        "offset_syncs",
-        *(
-            of_row
-            | {"kafka_offset": number, "partition": partition, "ingest_date": AT.date()}
-            | {"upstream_offset": upstream, "downstream_offset": downstream}
-            for number, (partition, upstream, downstream) in enumerate(rows)
-        ),
-    )
-
 
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Path:
-    commits(tmp_path, EAST, "", {0: 100, 1: 100, 2: 350, 3: 5, 4: 100, 5: 100})
-    commits(tmp_path, WEST, f"{EAST}.", {0: 80, 1: 95, 2: 150, 3: 5, 5: 7})
-    places = [(0, 100, 80), (1, 100, 80), (2, 100, 80), (2, 300, 200), (3, 50, 50), (4, 100, 80)]
-    syncs(tmp_path, SYNCS, *places)
-    return tmp_path
+    return fill(tmp_path)
 
 
 def run(warehouse: Path, *words: str) -> Result:
@@ -103,8 +66,8 @@ def test_each_outcome(warehouse: Path) -> None:
 
 def test_without_syncs(tmp_path: Path) -> None:
     """Goal: without the syncs nothing is known, and the answer says which topic has them."""
-    commits(tmp_path, EAST, "", {0: 100})
-    commits(tmp_path, WEST, f"{EAST}.", {0: 80})
+    commits(tmp_path, EAST, TOPIC, {0: 100})
+    commits(tmp_path, WEST, f"{EAST}.{TOPIC}", {0: 80})
     found = rows(tmp_path)
     assert (found[0]["outcome"], "mm2-offset-syncs." in found[0]["reason"]) == ("unknown", True)
     assert "is unknown: see the reasons" in run(tmp_path, "--cluster", EAST, "--to", WEST).output
@@ -116,8 +79,8 @@ def test_names_of_copies(warehouse: Path) -> None:
     assert rows(warehouse, "--same-names")[0]["outcome"] == "no_commit"
     assert rows(warehouse, "--alias", EAST)[0]["outcome"] == "exact"
     there = ClusterRows(str(warehouse), WEST)
-    commits(warehouse, "north", "a.", {0: 1})
-    commits(warehouse, "north", "b.", {0: 1})
+    commits(warehouse, "north", f"a.{TOPIC}", {0: 1})
+    commits(warehouse, "north", f"b.{TOPIC}", {0: 1})
     north = ClusterRows(str(warehouse), "north")
     with pytest.raises(InputError, match=r"may be the copy of orders: a\.orders, b\.orders\. Give MirrorMaker"):
         failover(ClusterRows(str(warehouse), EAST), north, "pay", AT + 2 * MINUTE, Names())

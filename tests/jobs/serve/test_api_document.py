@@ -27,34 +27,40 @@ from tools.api_examples import (
     END,
     FILE,
     GROUP,
+    MIRRORED,
     OF_CLUSTER,
     OF_GROUP,
     SINCE,
     TOPIC,
     answers,
+    fill_both,
     first_of,
 )
-from tools.api_examples import fill as fill_demo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 API = "/api/v1/"
-OTHERS = {"events": "text/event-stream", "undo": "text/csv", "failover": "application/json"}
-"""What is not answered by JSON, or is about two clusters (`tests.jobs.ask.test_failover`)."""
+OTHERS = {"events": "text/event-stream", "undo": "text/csv"}
+"""What is not answered by JSON."""
 OF_ALL_CLUSTERS = {"clusters", "queries", "query"}
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fill_demo(tmp_path_factory.mktemp("demo"))
+def warehouses(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return fill_both(tmp_path_factory.mktemp("both"))
 
 
 @pytest.fixture(scope="module")
-def reported(warehouse: Path) -> dict[str, Any]:
+def warehouse(warehouses: tuple[Path, Path]) -> Path:
+    return warehouses[0]
+
+
+@pytest.fixture(scope="module")
+def reported(warehouses: tuple[Path, Path]) -> dict[str, Any]:
     """The answer to each operation."""
-    return answers(warehouse)
+    return answers(*warehouses)
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +152,7 @@ def test_answers_about_little(document: dict[str, Any], tmp_path: Path) -> None:
     fill(tmp_path, "pay", "orders", "pod-b")
     with served(tmp_path) as client:
         for name, (path, parameters) in ASKED.items():
-            if name in {"offsets", "readers", "owner"} or "audit" in name:  # these need the log, or its events
+            if name in {"offsets", "readers", "owner", *MIRRORED} or "audit" in name:  # these need more
                 continue
             path = path.replace(f"/{DEPLOYED}", f"/{GROUP}")  # noqa: PLW2901 - only in this round
             asked = path.replace(OF_GROUP, f"{OF_CLUSTER}/groups/pay").replace(OF_CLUSTER, f"{API}clusters/{CLUSTER}")

@@ -16,8 +16,9 @@ from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.serve.app import questions
 from groupledger.jobs.serve.tools_of_api import NAMES
 from groupledger.schemas.definitions import schema_of
+from tests.jobs.ask import mirrored
 from tests.jobs.serve.test_mcp_server import MARK, called, marked, schemas
-from tools.api_examples import AT, CLUSTER, DEPLOYED, GROUP, TOPIC, fill, tool_arguments
+from tools.api_examples import AT, CLUSTER, DEPLOYED, GROUP, MIRRORED, TOPIC, fill, tool_arguments
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,10 +67,15 @@ def rename(table: Path, into: Path) -> None:
     write_deltalake(str(into), rows.from_pylist(renamed(kept), rows.schema))
 
 
-def test_each_tool_marks_what_clients_chose(app: FastAPI) -> None:
+def test_each_tool_marks_what_clients_chose(app: FastAPI, tmp_path: Path) -> None:
+    check(app, {name: renamed(tool_arguments(name)) for name in NAMES if name not in MIRRORED})
+    both = questions(Warehouse(str(mirrored.fill(tmp_path, EVIL, EVIL)), load_settings()))
+    check(both, {name: tool_arguments(name) | {"group": EVIL} for name in MIRRORED})
+
+
+def check(app: FastAPI, calls: dict[str, dict[str, Any]]) -> None:
     declared = schemas(app)
-    found = called(app, *((name, renamed(tool_arguments(name))) for name in NAMES))
-    for name, result in zip(NAMES, found, strict=True):
+    for (name, _), result in zip(calls.items(), called(app, *calls.items()), strict=True):
         text = result.model_dump()["content"][0]["text"]
         assert not result.is_error, (name, text)
         assert json.loads(text) == result.structured_content, name

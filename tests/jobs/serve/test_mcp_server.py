@@ -25,8 +25,9 @@ from groupledger.jobs.serve.in_process import ask
 from groupledger.jobs.serve.mcp_server import BODY_MAX_BYTES, mcp_server
 from groupledger.jobs.serve.passwords import Passwords
 from groupledger.jobs.serve.tools_of_api import NAMES, ROWS, UNTRUSTED
+from tests.jobs.ask import mirrored
 from tests.jobs.serve.serving import AT, MINUTE, fill, served, write
-from tools.api_examples import ASKED, GROUP, OBJECTIVES, OF_CLUSTER, TOPIC, tool_arguments
+from tools.api_examples import ASKED, GROUP, MIRRORED, OBJECTIVES, OF_CLUSTER, TOPIC, tool_arguments
 from tools.api_examples import fill as fill_demo
 
 if TYPE_CHECKING:
@@ -84,12 +85,16 @@ def schemas(app: FastAPI) -> dict[str, Any]:
     return asyncio.run(listed())
 
 
-def test_each_tool_answers_as_the_api_does(app: FastAPI) -> None:
+def test_each_tool_answers_as_the_api_does(app: FastAPI, tmp_path: Path) -> None:
     """Goal: the structured content and the text of each tool are the answer of its operation, of the declared form."""
-    found = called(app, *((name, tool_arguments(name)) for name in NAMES))
-    declared = schemas(app)
-    assert {*declared} == {*NAMES}
-    for name, result in zip(NAMES, found, strict=True):
+    assert {*schemas(app)} == {*NAMES}
+    answers_as_the_api(app, *(name for name in NAMES if name not in MIRRORED))
+    answers_as_the_api(application(mirrored.fill(tmp_path)), *MIRRORED)
+
+
+def answers_as_the_api(app: FastAPI, *names: str) -> None:
+    found, declared = called(app, *((name, tool_arguments(name)) for name in names)), schemas(app)
+    for name, result in zip(names, found, strict=True):
         path, parameters = ASKED[name]
         limit = {"limit": ROWS} if "limit" in tools_of_api.tools_of(app.openapi())[name].arguments["properties"] else {}
         expected = asyncio.run(ask(app, path, limit | parameters))
