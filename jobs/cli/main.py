@@ -53,6 +53,7 @@ from groupledger.jobs.process.signals import StopOnSignal, ending_in_time
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Sequence
     from datetime import datetime
 
     from groupledger.jobs.cli.options import Job
@@ -91,12 +92,13 @@ class Commands(click.Group):
             ctx.exit(INTERRUPTED)
         # Errors that no job has foreseen end here: a traceback would not say what to do, and Python's exit
         # code for it is that of findings. What delta-rs raises when it panics is no Exception.
-        except BaseException as error:  # noqa: BLE001
-            if isinstance(error, BrokenPipeError) and is_unread():
+        except BaseException as found:  # noqa: BLE001
+            one = alone(found)
+            if isinstance(one, BrokenPipeError) and is_unread():
                 ctx.exit(UNREAD)
             if ctx.params.get("debug"):
                 traceback.print_exc()
-            ctx.exit(report_error(error))
+            ctx.exit(report_error(one))
         if has_findings:
             ctx.exit(1)
 
@@ -129,6 +131,12 @@ class Commands(click.Group):
                 if option.metavar == "DIR" and option.type is click.STRING:
                     option.callback = absolute
         super().add_command(cmd, name)
+
+
+def alone(error: BaseException) -> BaseException:
+    """Returns the error in a group of one, which is how tasks of anyio raise it."""
+    inner: Sequence[BaseException] = getattr(error, "exceptions", ())
+    return alone(inner[0]) if len(inner) == 1 else error
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
