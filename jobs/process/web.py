@@ -11,6 +11,7 @@ import socket
 import threading
 from contextlib import suppress
 from http.client import HTTPException
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
@@ -23,19 +24,28 @@ if TYPE_CHECKING:
 ANSWER_BYTES_MAX = 2**20
 
 
+class StatusError(OutsideError):
+    """The server answered with an error status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"it answered with status {status}")
+        self.status = status
+
+
 def post(
     url: str, body: bytes, headers: Mapping[str, str], timeout_s: float, answer_bytes_max: int = ANSWER_BYTES_MAX
 ) -> bytes:
     """Returns the body of the answer to a POST, cut at `answer_bytes_max`; if that is 0, only the status is read. If
-    there is no answer within `timeout_s`, or one with an error status, raises an OutsideError whose text is only the
-    end of a sentence, such as "it did not answer in time"."""
+    there is no answer within `timeout_s`, raises an OutsideError whose text is only the end of a sentence, such as "it
+    did not answer in time"; after an answer with an error status it is a StatusError."""
     request = Request(url, body, {"User-Agent": "groupledger", **headers}, method="POST")  # noqa: S310 - http(s)
     return _exchanged(request, timeout_s, answer_bytes_max)
 
 
-def get(url: str, timeout_s: float) -> bytes:
+def get(url: str, timeout_s: float, headers: Mapping[str, str] = MappingProxyType({})) -> bytes:
     """Returns the body of the answer to a GET, cut at ANSWER_BYTES_MAX; otherwise as `post`."""
-    return _exchanged(Request(url, headers={"User-Agent": "groupledger"}), timeout_s, ANSWER_BYTES_MAX)  # noqa: S310
+    request = Request(url, headers={"User-Agent": "groupledger", **headers})  # noqa: S310 - http(s)
+    return _exchanged(request, timeout_s, ANSWER_BYTES_MAX)
 
 
 def _exchanged(request: Request, timeout_s: float, answer_bytes_max: int) -> bytes:
@@ -44,7 +54,7 @@ def _exchanged(request: Request, timeout_s: float, answer_bytes_max: int) -> byt
     exchange.join(timeout_s)
     exchange.break_off()
     if exchange.answer is None:
-        raise OutsideError(exchange.why)
+        raise exchange.why
     return exchange.answer
 
 
@@ -59,7 +69,7 @@ class _Exchange(threading.Thread):
     def __init__(self, request: Request, timeout_s: float, answer_bytes_max: int) -> None:
         super().__init__(name="exchange", daemon=True)
         self.answer: bytes | None = None
-        self.why = "it did not answer in time"
+        self.why = OutsideError("it did not answer in time")
         self._request = request
         self._timeout_s = timeout_s
         self._answer_bytes_max = answer_bytes_max
@@ -69,16 +79,16 @@ class _Exchange(threading.Thread):
 
     def run(self) -> None:
         opener = build_opener(_NoRedirect, _Http(self._connect), _Https(self._connect))
-        answer, why = None, ""
+        answer, why = None, self.why
         try:
             with opener.open(self._request, timeout=self._timeout_s) as response:
                 answer = response.read(self._answer_bytes_max)
         except HTTPError as error:
             error.close()
-            why = f"it answered with status {error.code}"
+            why = StatusError(error.code)
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
-            why = getattr(reason, "strerror", None) or type(reason).__name__
+            why = OutsideError(getattr(reason, "strerror", None) or type(reason).__name__)
         with self._lock:
             if not self._is_over:
                 self.answer, self.why = answer, why

@@ -10,13 +10,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from anyio import to_thread
 from starlette.datastructures import Headers, QueryParams
-from starlette.requests import cookie_parser
+from starlette.requests import Request, cookie_parser
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from groupledger.jobs.gate.troubles import log_trouble
@@ -25,10 +25,12 @@ from groupledger.jobs.process.errors import JobError, OutsideError
 from groupledger.jobs.process.name_patterns import first_matching
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import problem_answer
+from groupledger.jobs.serve.error_page import is_for_people
 from groupledger.jobs.serve.oidc import COOKIE_CHARACTERS_MAX, LOGIN_S, RefusedError, User
 from groupledger.jobs.serve.shown import templates
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from groupledger.jobs.serve.answers import Warehouse
@@ -54,6 +56,7 @@ class Logins:
     app: ASGIApp
     oidc: Oidc
     warehouse: Warehouse
+    environment: Environment = field(default_factory=templates)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = None
@@ -61,10 +64,12 @@ class Logins:
             try:
                 answer = await to_thread.run_sync(self._answer, scope)
             except RefusedError as error:
-                answer = problem_answer(403, str(error))
+                if isinstance(error.__cause__, OutsideError):
+                    log_trouble("oidc", f"groupledger serve: the issuer of serve.oidc refuses: {error.__cause__}")
+                answer = self._refused(scope, 403, str(error))
             except OutsideError as error:
-                log_trouble("oidc", f"groupledger serve: the issuer of serve.oidc was not reached: {error}")
-                answer = problem_answer(503, "The login can't be reached: the server's log says why.")
+                log_trouble("oidc", f"groupledger serve: the login by the issuer of serve.oidc fails: {error}")
+                answer = self._refused(scope, 503, "The login does not work now: the server's log says why.")
         await (answer or self.app)(scope, receive, send)
 
     def _answer(self, scope: Scope) -> Response | None:
@@ -128,7 +133,7 @@ class Logins:
             asked_teams = QueryParams(scope["query_string"]).getlist("team")
             if asked_teams and teams.issuperset(asked_teams):
                 return None
-        return problem_answer(403, NOT_YOURS.format(", ".join(sorted(teams))))
+        raise RefusedError(NOT_YOURS.format(", ".join(sorted(teams))))
 
     def _team(self, group: str) -> str | None:
         name = name_in(group)
@@ -138,8 +143,17 @@ class Logins:
         """Returns the page that a user of some teams sees in place of the overview."""
         tables = self.warehouse.rows(cluster)
         rows = [row for row in self.warehouse.groups(tables) if row["team"] in teams]
-        page = templates().get_template("own_groups.html")
+        page = self.environment.get_template("own_groups.html")
         return HTMLResponse(page.render(cluster=tables.cluster, rows=rows, teams=sorted(teams)))
+
+    def _refused(self, scope: Scope, status: int, detail: str) -> Response:
+        """Returns an error as a page for a browser, which can't ask for the callback again, and as a problem for
+        others."""
+        if not is_for_people(Request(scope)):
+            return problem_answer(status, detail)
+        page = self.environment.get_template("error.html")
+        again = scope["path"] != CALLBACK
+        return HTMLResponse(page.render(status=status, detail=detail, links=[], again=again), status)
 
 
 def path_of(where: str) -> str:

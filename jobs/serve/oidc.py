@@ -5,7 +5,8 @@ A browser without a session is sent to the issuer (authorization code flow with 
 `/login/callback`, and gets a session: a signed cookie with the teams and an end. Nothing is kept here, so that any
 process with the same client secret knows the session. A program sends an ID token of the same issuer and client as
 `Authorization: Bearer`. Names and keys of the issuer are read again after an hour, and keys sooner if a token names an
-unknown one. What the issuer says is data: only claims that its signature covers count.
+unknown one. What the issuer says is data: only claims that its signature covers count, or that it hands to us itself
+for the user of such a token.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import hmac
 import json
 import secrets
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -25,17 +28,17 @@ from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from authlib.oidc.core import CodeIDToken
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet, OctKey
+from joserfc.jwk import JWKRegistry, KeySet, OctKey
 
 from groupledger.jobs.process.errors import InputError, OutsideError
-from groupledger.jobs.process.web import get, post
+from groupledger.jobs.process.web import StatusError, get, post
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from groupledger.jobs.process.settings import OidcSettings
 
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 OWN_ALGORITHM = "HS256"
 TIMEOUT_S, LEEWAY_S = 10, 60
 KEPT_S, KEYS_AGAIN_S, AWAY_S = 3_600.0, 60.0, 5.0
@@ -97,8 +100,11 @@ class Oidc:
         login = self._read(LOGIN, cookie, now_s)
         if login is None or not hmac.compare_digest(login["state"].encode(), state.encode()):
             raise RefusedError("The login took too long, or was begun elsewhere: ask for the page again.")
-        found = self._token(code, login["verifier"])
-        user = self._user(found, now_s, login["nonce"])
+        tokens = self._tokens(code, login["verifier"])
+        claims = self._claims(tokens["id_token"], now_s, login["nonce"])
+        if self.settings.claim not in claims:
+            claims = {**self._userinfo(tokens.get("access_token"), claims["sub"]), **claims}
+        user = self._user(claims)
         teams = None if user.teams is None else sorted(user.teams)
         end_s = now_s + self.settings.session_h * 3_600
         session = self._signed(SESSION, {"name": user.name, "teams": teams}, end_s)
@@ -116,10 +122,11 @@ class Oidc:
 
     def bearer(self, token: str, now_s: int) -> User:
         """Returns the user of an ID token. Raises RefusedError."""
-        return self._user(token, now_s, None)
+        return self._user(self._claims(token, now_s, None))
 
-    def _token(self, code: str, verifier: str) -> str:
-        """Exchanges the code for the ID token. Raises RefusedError if the issuer does not give one."""
+    def _tokens(self, code: str, verifier: str) -> dict[str, Any]:
+        """Exchanges the code for the ID token and what comes with it. Raises RefusedError if the issuer does not give
+        one."""
         asked = {
             "grant_type": "authorization_code",
             "code": code,
@@ -132,15 +139,31 @@ class Oidc:
             "Content-Type": "application/x-www-form-urlencoded",
             "Accept": "application/json",
         }
-        answer = post(self._endpoint("token_endpoint"), urlencode(asked).encode(), headers, TIMEOUT_S)
-        found = _object(answer).get("id_token")
-        if not isinstance(found, str):
+        try:
+            found = _object(post(self._endpoint("token_endpoint"), urlencode(asked).encode(), headers, TIMEOUT_S))
+        except StatusError as error:
+            if error.status != HTTPStatus.BAD_REQUEST:
+                raise
+            raise RefusedError("The issuer refuses the code of this login: ask for the page again.") from error
+        if not isinstance(found.get("id_token"), str):
             raise RefusedError("The login gave no ID token.")
         return found
 
-    def _user(self, token: str, now_s: int, nonce: str | None) -> User:
-        claims = self._claims(token, now_s, nonce)
-        listed = claims.get(self.settings.claim, [])
+    def _userinfo(self, access_token: object, subject: str) -> dict[str, Any]:
+        """Returns the claims that the issuer keeps out of ID tokens, as it may where it also gives an access token
+        (OpenID Connect Core, 5.4). Those of another subject are refused (5.3.2)."""
+        endpoint = self._known().get("userinfo_endpoint")
+        if not isinstance(endpoint, str) or not isinstance(access_token, str):
+            return {}
+        found = _object(get(endpoint, TIMEOUT_S, {"Authorization": f"Bearer {access_token}"}))
+        if found.get("sub") != subject:
+            raise RefusedError("The issuer named two users: log in again.")
+        return found
+
+    def _user(self, claims: Mapping[str, Any]) -> User:
+        if self.settings.claim not in claims:
+            raise RefusedError(f"You are logged in, and the issuer does not send your {self.settings.claim}.")
+        listed = claims[self.settings.claim]
         names = [listed] if isinstance(listed, str) else listed if isinstance(listed, list) else []
         teams = teams_of(self.settings.roles, (each for each in names if isinstance(each, str)))
         if teams is not None and not teams:
@@ -151,7 +174,7 @@ class Oidc:
         found = None
         for again in (False, True):
             try:
-                found = jwt.decode(token, self._key_set(again=again), algorithms=ALGORITHMS)
+                found = jwt.decode(token, self._key_set(again=again, at_once=nonce is not None), algorithms=ALGORITHMS)
                 break
             except (JoseError, ValueError):
                 continue  # perhaps by a key that is newer than ours
@@ -198,13 +221,14 @@ class Oidc:
             self._away, self._away_s = str(error), monotonic()
             raise
 
-    def _key_set(self, *, again: bool) -> KeySet:
-        """Returns the issuer's keys. With `again` they are read anew, unless that was done a minute ago."""
+    def _key_set(self, *, again: bool, at_once: bool) -> KeySet:
+        """Returns the issuer's keys. With `again` they are read anew, unless that was done a minute ago: otherwise
+        wrong tokens would make us ask on and on. A token from the issuer's own hand is worth asking for `at_once`."""
         url = self._endpoint("jwks_uri")
         with self._lock:
             age_s = monotonic() - self._keys_s
-            if self._keys is None or age_s > KEPT_S or (again and age_s > KEYS_AGAIN_S):
-                self._keys = KeySet.import_key_set(_object(get(url, TIMEOUT_S)))  # type: ignore[arg-type]
+            if self._keys is None or age_s > KEPT_S or (again and (at_once or age_s > KEYS_AGAIN_S)):
+                self._keys = _keys_in(_object(get(url, TIMEOUT_S)))
                 self._keys_s = monotonic()
             return self._keys
 
@@ -232,6 +256,15 @@ def teams_of(roles: Mapping[str, str | list[str]], names: Iterable[str]) -> froz
     if ALL in given:
         return None
     return frozenset(team for teams in given for team in teams)
+
+
+def _keys_in(found: Mapping[str, Any]) -> KeySet:
+    """Returns the keys of a set that can be used; the others are left out, as RFC 7517 (5) wants it."""
+    keys, listed = [], found.get("keys")
+    for each in listed if isinstance(listed, list) else []:
+        with suppress(JoseError, ValueError, TypeError, KeyError):  # KeyError: an unknown curve
+            keys.append(JWKRegistry.import_key(each))
+    return KeySet(keys)
 
 
 def _object(text: bytes) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.settings import Settings, load_settings
 from groupledger.jobs.serve.logins import path_of
-from groupledger.jobs.serve.oidc import Oidc, RefusedError, oidc_of, teams_of
+from groupledger.jobs.serve.oidc import Oidc, RefusedError, User, oidc_of, teams_of
 from tests.jobs.serve.serving import CLUSTER, Client, fill, served
 
 if TYPE_CHECKING:
@@ -39,11 +39,15 @@ OWN, OTHER = f"/clusters/{CLUSTER}/groups/pay-eu", f"/clusters/{CLUSTER}/groups/
 
 @dataclass
 class Issuer:
-    """An issuer of ID tokens. `claims` are added to the next one; `asked` are the login's parameters, by code."""
+    """An issuer of ID tokens. `claims` are added to the next one, `userinfo` is the answer about its user; `asked` are
+    the login's parameters, by code."""
 
     url: str = ""
     key: RSAKey = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "k1"}))
+    other_keys: list[Any] = field(default_factory=list)
     claims: dict[str, Any] = field(default_factory=dict)
+    userinfo: dict[str, Any] = field(default_factory=dict)
+    refusal: int = 400
     asked: dict[str, dict[str, str]] = field(default_factory=dict)
     authorizations: list[str] = field(default_factory=list)
 
@@ -68,13 +72,16 @@ class Issuer:
     def answer(self, path: str, form: dict[str, list[str]]) -> dict[str, Any] | None:
         if path == "/.well-known/openid-configuration":
             ends = {"authorization_endpoint": "/auth", "token_endpoint": "/token", "jwks_uri": "/keys"}
+            ends |= {"userinfo_endpoint": "/me"} if self.userinfo else {}
             return {"issuer": self.url} | {name: self.url + end for name, end in ends.items()}
         if path == "/keys":
-            return {"keys": [self.key.as_dict(private=False)]}
+            return {"keys": [*self.other_keys, self.key.as_dict(private=False)]}
+        if path == "/me":
+            return self.userinfo
         asked = self.asked.pop(form["code"][0], None)
         if asked is None or create_s256_code_challenge(form["code_verifier"][0]) != asked["code_challenge"]:
             return None
-        return {"id_token": self.token(nonce=asked["nonce"])}
+        return {"id_token": self.token(nonce=asked["nonce"]), "access_token": "opaque"}
 
 
 @contextmanager
@@ -85,7 +92,8 @@ def issuing() -> Iterator[Issuer]:
         timeout = 60
 
         def do_GET(self) -> None:
-            self.send(issuer.answer(self.path, {}))
+            is_known = self.path != "/me" or self.headers["Authorization"] == "Bearer opaque"
+            self.send(issuer.answer(self.path, {}) if is_known else None)
 
         def do_POST(self) -> None:
             issuer.authorizations.append(self.headers["Authorization"])
@@ -94,7 +102,7 @@ def issuing() -> Iterator[Issuer]:
 
         def send(self, value: dict[str, Any] | None) -> None:
             body = json.dumps(value or {"error": "invalid_grant"}).encode()
-            self.send_response(200 if value is not None else 400)
+            self.send_response(200 if value is not None else issuer.refusal)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -269,7 +277,12 @@ def test_forged_logins(client: Client, issuer: Issuer) -> None:
     other = client.get("/login", **PAGE)
     assert client.get(issuer.consent(other.headers["location"]), cookie=login).status == 403
     assert client.get(callback, cookie=login).status == 302
-    assert client.get(callback, cookie=login).status == 503  # the issuer refuses the code
+    again = client.get(callback, cookie=login, **PAGE)
+    assert (again.status, "refuses the code of this login" in again.text) == (403, True)
+    assert "Ask again" not in again.text
+    issuer.refusal = 401  # as for another client secret
+    assert client.get(callback, cookie=login).status == 503
+    issuer.refusal = 400
 
 
 def test_forged_sessions(client: Client, issuer: Issuer, oidc: Oidc) -> None:
@@ -315,6 +328,49 @@ def test_bearer_tokens(client: Client, issuer: Issuer) -> None:
     assert {get(each) for each in wrong} == {403}
 
 
+def ended(oidc: Oidc, issuer: Issuer, now_s: int) -> User | None:
+    """Logs in, and returns the user of the session."""
+    url, cookie = oidc.begin("/", now_s)
+    given = parse_qs(urlsplit(issuer.consent(url)).query)
+    return oidc.user_of(oidc.end(cookie, given["state"][0], given["code"][0], now_s)[1], now_s)
+
+
+def test_claims_that_are_not_in_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: an issuer that keeps claims out of its ID tokens is asked for them; those of another user are refused, and
+    an issuer that has none is named as the reason."""
+    monkeypatch.setenv("OIDC_SECRET", SECRET)
+    now_s = now_ms() // 1_000
+    with issuing() as issuer:
+        settings = settings_with(issuer.url).serve.oidc
+        assert settings is not None
+        with pytest.raises(RefusedError, match="the issuer does not send your groups"):
+            ended(oidc_of(settings), issuer, now_s)
+        issuer.userinfo = {"sub": "u1", "groups": ["pay-devs"], "preferred_username": "ann"}
+        assert ended(oidc_of(settings), issuer, now_s) == User("ann", frozenset({"pay"}))
+        issuer.claims = {"groups": ["sre"]}
+        assert ended(oidc_of(settings), issuer, now_s) == User("u1", None)
+        issuer.claims, issuer.userinfo = {}, issuer.userinfo | {"sub": "u2"}
+        with pytest.raises(RefusedError, match="named two users"):
+            ended(oidc_of(settings), issuer, now_s)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *({"kty": "AKP", "alg": "ML-DSA-44", "pub": "AA"}, {"kty": "EC", "crv": "new", "x": "AA", "y": "AA"}),
+        *({"kty": ["RSA"]}, {"kty": "RSA", "n": "AA"}, {"kty": "OKP", "crv": "Ed25519", "x": "AA"}, "text"),
+    ],
+)
+def test_keys_of_other_kinds(monkeypatch: pytest.MonkeyPatch, other: Any) -> None:
+    """Goal: a key that is not understood beside the others keeps nobody out."""
+    monkeypatch.setenv("OIDC_SECRET", SECRET)
+    with issuing() as issuer:
+        settings = settings_with(issuer.url).serve.oidc
+        assert settings is not None
+        issuer.other_keys = [other]
+        assert oidc_of(settings).bearer(issuer.token(groups=["sre"]), now_ms() // 1_000).teams is None
+
+
 def test_new_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: when the issuer changes its key, the new one is read; a client that sends wrong tokens makes us ask once a
     minute."""
@@ -331,6 +387,8 @@ def test_new_keys(monkeypatch: pytest.MonkeyPatch) -> None:
             oidc.bearer(issuer.token(groups=["sre"]), now_s)
         at_s[0] += 61
         assert oidc.bearer(issuer.token(groups=["sre"]), now_s).teams is None
+        issuer.key, issuer.claims = RSAKey.generate_key(2048, {"kid": "k3"}), {"groups": ["sre"]}
+        assert ended(oidc, issuer, now_s) == User("u1", None)  # a login need not wait for the minute
 
 
 def test_the_issuer_is_away(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +398,8 @@ def test_the_issuer_is_away(warehouse: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert settings.serve.oidc is not None
     found = oidc_of(settings.serve.oidc)
     with served(warehouse, settings=settings, oidc=found) as client:
-        assert client.get("/login", **PAGE).status == 503
+        page = client.get("/login", **PAGE)
+        assert (page.status, "<h1>No answer now</h1>" in page.text) == (503, True)
         assert client.get(OWN, authorization="Bearer x").status == 503
         signed = found._signed("session", {"name": "u", "teams": ["pay"]}, now_ms() // 1_000 + 60)
         assert client.get(OWN, cookie=f"groupledger_session={signed}").status == 200
