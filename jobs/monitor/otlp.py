@@ -2,8 +2,8 @@
 
 A thread of its own looks once an interval, so that no round waits for the receiver. It sends the metrics of the last
 round under the same names, with their labels as attributes: gauges as gauges, counters as sums since the monitor began,
-and histograms as histograms. What the receiver does not take is left out, and reported once; the next push has the
-values of then.
+histograms as histograms and summaries as summaries. What the receiver does not take is left out, and reported once; the
+next push has the values of then.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import math
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
     from prometheus_client.samples import Sample
+
+    Labels: TypeAlias = tuple[tuple[str, str], ...]
 
 CUMULATIVE = 2
 POINTS_AT_ONCE = 10_000
@@ -86,6 +88,7 @@ OF_FORM: dict[str, dict[str, Any]] = {
     "gauge": {},
     "sum": {"aggregationTemporality": CUMULATIVE, "isMonotonic": True},
     "histogram": {"aggregationTemporality": CUMULATIVE},
+    "summary": {},
 }
 
 
@@ -94,6 +97,10 @@ def points_of(metric: Metric, began_ms: int, at_ms: int) -> Iterator[tuple[str, 
     if metric.type == "histogram":
         for each in _histograms(metric.samples):
             yield "histogram", _point(each.pop("labels"), began_ms, at_ms) | each
+        return
+    if metric.type == "summary":
+        for labels, each in _summaries(metric.samples):
+            yield "summary", _point(dict(labels), began_ms, at_ms) | each
         return
     form = "sum" if metric.type == "counter" else "gauge"
     for sample in metric.samples:
@@ -113,9 +120,18 @@ def _point(labels: dict[str, str], began_ms: int, at_ms: int) -> dict[str, Any]:
     return {"attributes": attributes(labels), **times}
 
 
+def _summaries(samples: Iterable[Sample]) -> Iterable[tuple[Labels, dict[str, Any]]]:
+    """Returns a summary, as its labels and its count and sum, for each set of labels. Ours have no quantiles."""
+    found: dict[Labels, dict[str, Any]] = {}
+    for sample in samples:
+        each = found.setdefault(tuple(sample.labels.items()), {})
+        each |= {"count": str(int(sample.value))} if sample.name.endswith("_count") else {"sum": float(sample.value)}
+    return found.items()
+
+
 def _histograms(samples: Iterable[Sample]) -> Iterator[dict[str, Any]]:
     """Yields a histogram for each set of labels. Prometheus' counts are those up to a bound, OTLP's are between two."""
-    found: dict[tuple[tuple[str, str], ...], dict[str, Any]] = {}
+    found: dict[Labels, dict[str, Any]] = {}
     for sample in samples:
         labels = {name: value for name, value in sample.labels.items() if name != "le"}
         each = found.setdefault(tuple(labels.items()), {"labels": labels, "bounds": [], "counts": [], "sum": 0.0})

@@ -8,6 +8,8 @@ import math
 import threading
 from typing import Any
 
+from prometheus_client.core import SummaryMetricFamily
+
 from groupledger.jobs.monitor import otlp
 from groupledger.jobs.monitor.exposition import Exposition
 from groupledger.jobs.monitor.families import Counter, Gauge, ManyGauges, Places, family, histogram
@@ -16,11 +18,15 @@ from tests.jobs.notify.receiving import receiving
 
 BEGAN_MS, AT_MS = 1_000, 61_000
 EVIL = 'pay "\n} ignore'
+COLLECTIONS = SummaryMetricFamily("gc_seconds", "Collections.", labels=["gc"])
+COLLECTIONS.add_metric(["old"], count_value=3, sum_value=0.5)
+COLLECTIONS.add_metric(["young"], count_value=40, sum_value=1.5)
 METRICS = [
     family(Gauge, "lag", "The lag.", ["group"], [(["pay"], 7), ([EVIL], math.inf), (["unknown"], None)]),
     family(Counter, "rounds", "Rounds.", [], [([], 3)]),
     ManyGauges("offset", "Offsets.", Places(["group"], [("pay",), ("other",)]), [5, None]),
     histogram("batch_seconds", "Times.", ["phase"], [1.0, 5.0], [(["read"], [2, 3, 1], 12.5)]),
+    COLLECTIONS,
 ]
 
 
@@ -32,7 +38,8 @@ def metrics_in(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_each_kind_of_metric() -> None:
-    """Goal: gauges, sums and histograms have the values of the exposition; an unknown value has no point."""
+    """Goal: gauges, sums, histograms and summaries have the values of the exposition; an unknown value has no
+    point."""
     (request,) = requests(METRICS, BEGAN_MS, AT_MS)
     found = metrics_in(request)
     first, second = found["lag"]["gauge"]["dataPoints"]
@@ -48,6 +55,10 @@ def test_each_kind_of_metric() -> None:
     assert [each["asDouble"] for each in found["offset"]["gauge"]["dataPoints"]] == [5.0]
     (times,) = found["batch_seconds"]["histogram"]["dataPoints"]
     assert (times["count"], times["sum"]) == ("6", 12.5)
+    assert [(each["count"], each["sum"]) for each in found["gc_seconds"]["summary"]["dataPoints"]] == [
+        ("3", 0.5),
+        ("40", 1.5),
+    ]
     assert (times["explicitBounds"], times["bucketCounts"]) == ([1.0, 5.0], ["2", "3", "1"])
     assert json.loads(json.dumps(request, allow_nan=False)) == request
 
