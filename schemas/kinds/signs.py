@@ -90,6 +90,9 @@ def of_trigger(trigger: Trigger) -> Sign:
 
 HAS_MEMBERS = Sign(name="has_members", meaning="The group has members at the end.")
 NO_MEMBERS = Sign(name="no_members", meaning="The group has no members at the end.")
+MEMBERS_AWAY = Sign(
+    name="members_away", meaning="In a round of that time the group had no members.", source=Source.SAMPLES
+)
 STATIC_MEMBERS = Sign(
     name="static_members",
     meaning="Members have a group.instance.id.",

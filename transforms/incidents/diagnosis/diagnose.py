@@ -85,7 +85,13 @@ def diagnoses(rows: DiagnosisRows) -> list[Diagnosis]:
             found.append(each)
         else:
             found[found.index(same)] = _together(same, each)
-    kept = [each for each in found if not any(_is_settled(each, other) for other in found)]
+    kept = []
+    for each in found:
+        settles = next((other for other in found if _is_settled(each, other)), None)
+        if settles is None:
+            kept.append(each)
+        else:
+            settles.update(_harm_of_both(settles, each))
     return sorted(kept, key=_order, reverse=True)
 
 
@@ -302,11 +308,15 @@ def _together(one: Diagnosis, other: Diagnosis) -> Diagnosis:
         "since": min(one["since"], other["since"]),
         "until": None if None in ends else max(ends),
         "last_seen_at": max(one["last_seen_at"], other["last_seen_at"]),
-        **{
-            name: max((each[name] for each in (one, other) if each[name] is not None), default=None)
-            for name in HARM_COLUMNS
-        },
+        **_harm_of_both(one, other),
         **{name: sorted({*one[name], *other[name]}) for name in ("kinds", "episode_ids", "beside")},
+    }
+
+
+def _harm_of_both(one: Diagnosis, other: Diagnosis) -> Diagnosis:
+    return {
+        name: max((each[name] for each in (one, other) if each[name] is not None), default=None)
+        for name in HARM_COLUMNS
     }
 
 

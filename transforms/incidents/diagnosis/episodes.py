@@ -26,6 +26,7 @@ from groupledger.schemas.kinds.symptoms import (
 from groupledger.schemas.words import GroupType, LagStatus, OffsetEventKind, Severity, words_of
 from groupledger.transforms.incidents.diagnosis.deliveries import of_deliveries
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND, TroubleEpisode
+from groupledger.transforms.incidents.diagnosis.harm import read_anew_or_never
 from groupledger.transforms.incidents.diagnosis.member_signs import (
     is_one_rebalance,
     is_rebalancing,
@@ -159,7 +160,11 @@ def _stretch(rows: DiagnosisRows, rounds: Sequence[Row]) -> TroubleEpisode:
         last_seen_at=last,
         until=None if last == rows.rounds[-1]["sampled_at"] else last,
         incidents=tuple(
-            row for row in rows.incidents if row["first_seen_at"] <= last and row["last_seen_at"] >= first - AROUND
+            row
+            for row in rows.incidents
+            if row["first_seen_at"] <= last
+            and row["last_seen_at"] >= first - AROUND
+            and symptom_of_kind(row["kind"]) != OFFSET_MOVED  # these have an episode of their own
         ),
         rounds=tuple(rounds),
     )
@@ -199,7 +204,7 @@ def _of_offsets(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
 def _moved(rows: DiagnosisRows, events: Sequence[Row]) -> TroubleEpisode:
     since, last = events[0]["happened_at"], events[-1]["happened_at"]
     symptoms: list[Symptom] = [GROUP_GONE] if events[0]["kind"] in GONE_EVENTS else [OFFSET_MOVED]
-    if any(row["records_repeated"] or row["records_skipped"] for row in events):
+    if read_anew_or_never(events):
         symptoms.append(READ_TWICE_OR_NEVER)
     return TroubleEpisode(
         symptoms=tuple(symptoms),
@@ -214,6 +219,7 @@ def _moved(rows: DiagnosisRows, events: Sequence[Row]) -> TroubleEpisode:
             and symptom_of_kind(row["kind"]) in {OFFSET_MOVED, READ_TWICE_OR_NEVER}
         ),
         rounds=tuple(row for row in rows.rounds if since - AROUND <= row["sampled_at"] <= last + AROUND),
+        moves=tuple(events),
     )
 
 

@@ -64,7 +64,7 @@ class DiagnosisRows:
 class TroubleEpisode:
     """Holds a span of time in which symptoms showed. `until` is None while they still show. `is_change`: nothing was
     wrong by itself; the group only changed, for example because a member came or left, or it is in a state that one may
-    ask about, such as lag."""
+    ask about, such as lag. `moves` are the offset events that the episode consists of: only it counts their records."""
 
     symptoms: tuple[Symptom, ...]
     since: datetime
@@ -72,6 +72,7 @@ class TroubleEpisode:
     until: datetime | None
     incidents: tuple[Row, ...] = ()
     rounds: tuple[Row, ...] = ()
+    moves: tuple[Row, ...] = ()
     is_change: bool = False
 
     @property

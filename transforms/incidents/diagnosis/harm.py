@@ -1,7 +1,9 @@
 """Counts the harm of an episode: records never read, records read twice, records of lag, and time without an owner.
 
 Unknown values are null. Incidents and offset events both give bounds, and both count the same records. So the highest
-bound is taken, and nothing is counted twice.
+bound is taken, and nothing is counted twice. Episodes of one time overlap. So each counts only what it consists of:
+offset events count in the episode of these events, incidents where their symptom shows, and lag in no episode of
+offsets alone.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.instants import ms_of
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.kinds.symptoms import GROUP_GONE, OFFSET_MOVED, READ_TWICE_OR_NEVER, symptom_of_kind
 from groupledger.transforms.incidents.diagnosis.deliveries import delivered_in_vain, given_up_in
 from groupledger.transforms.offsets.rules.read_again import Move, read_again, total
 
@@ -26,19 +29,20 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 HARM_COLUMNS = ("never_read_max", "duplicates_max", "duplicates_min", "records_behind", "unowned_partition_seconds")
+OF_OFFSETS = {OFFSET_MOVED, READ_TWICE_OR_NEVER, GROUP_GONE}
 
 
 def harm_of(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen) -> dict[str, int | None]:
     """Returns the harm of an episode, by HARM_COLUMNS."""
-    events = episode.within(rows.offset_events, "happened_at")
-    certain, repeated = read_again_in(events) or (None, None)
-    skipped = _sum(row["records_skipped"] for row in events)
+    certain, repeated = read_again_in(episode.moves) or (None, None)
+    skipped = _sum(row["records_skipped"] for row in episode.moves)
+    incidents = [row for row in episode.incidents if symptom_of_kind(row["kind"]) in episode.symptoms]
     given_up, in_vain = given_up_in(episode, rows) or None, delivered_in_vain(episode, rows) or None
     return {
-        "never_read_max": _max([skipped, given_up, *(row["never_read_max"] for row in episode.incidents)]),
-        "duplicates_max": _max([repeated, in_vain, *(row["duplicates_max"] for row in episode.incidents)]),
-        "duplicates_min": _max([certain, *(row["duplicates_min"] for row in episode.incidents)]),
-        "records_behind": lag.records if lag.rows else None,
+        "never_read_max": _max([skipped, given_up, *(row["never_read_max"] for row in incidents)]),
+        "duplicates_max": _max([repeated, in_vain, *(row["duplicates_max"] for row in incidents)]),
+        "duplicates_min": _max([certain, *(row["duplicates_min"] for row in incidents)]),
+        "records_behind": lag.records if lag.rows and not OF_OFFSETS.issuperset(episode.symptoms) else None,
         "unowned_partition_seconds": unowned_seconds(rows.assignments, episode.since, episode.last_seen_at),
     }
 
@@ -58,6 +62,11 @@ def read_again_in(events: Iterable[Row]) -> tuple[int, int] | None:
         if row["records_repeated"]
     )
     return total(read_again(moves))
+
+
+def read_anew_or_never(events: Iterable[Row]) -> list[Row]:
+    """Returns the offset events by which records are read twice or never."""
+    return [row for row in events if row["records_repeated"] or row["records_skipped"]]
 
 
 def is_harmful(harm: Mapping[str, Any]) -> bool:

@@ -144,16 +144,22 @@ def see_members(episode: TroubleEpisode, rows: DiagnosisRows, seen: Seen) -> Non
     last = last_departures(episode, rows)
     if any(row["member_id"] in logged for row in (*gone, *last)):
         seen.add(signs.DEPARTURES_LOGGED.name, is_logged=True)
-    for sign in (*_of_names(episode, rows), *_of_presence(episode, rows), *_of_turnover(episode, rows, gone)):
+    found = (
+        *_of_names(episode, rows),
+        *_of_presence(episode, rows),
+        *_of_rounds(episode, rows),
+        *_of_turnover(episode, rows, gone),
+    )
+    for sign in found:
         seen.add(sign.name)
     if last:
         _add_causes(seen, last, LAST_SIGNS)
         if len(last) > 1 and all(has_left_by(row, LEFT.name) for row in last):
             seen.add(signs.LAST_LEFT_TOGETHER.name)
-    found = restless(episode, rows)
-    if found is not None:
+    loop = restless(episode, rows)
+    if loop is not None:
         seen.add(signs.ONE_CAME_AND_WENT.name)
-        gone = found[1]
+        gone = loop[1]
         if sum(map(_lasted_its_interval, gone)) >= max(RETURNS_MIN, MOST * len(gone)):
             for sign in (signs.TENURES_OF_ONE_INTERVAL, signs.WENT_BY_POLL_TIMEOUT):
                 seen.add(sign.name, SURE_OF_INTERVALS)
@@ -174,8 +180,6 @@ def _of_presence(episode: TroubleEpisode, rows: DiagnosisRows) -> Iterator[Sign]
     if state is not None or rows.members:
         is_empty = state == EMPTY if state is not None else not there
         yield signs.NO_MEMBERS if is_empty else signs.HAS_MEMBERS
-    if is_one_rebalance(episode.rounds, rows):
-        yield signs.REBALANCE_LASTS
     if any(
         row["group_instance_id"] is not None
         for row in (*there, *episode.within(rows.members, "left_at"), *episode.incidents)
@@ -200,6 +204,13 @@ def _of_presence(episode: TroubleEpisode, rows: DiagnosisRows) -> Iterator[Sign]
     ready = [kind for kind in changes if kind in {TOPOLOGY_READY.name, TOPOLOGY_NOT_READY.name}]
     if ready and ready[-1] == TOPOLOGY_NOT_READY.name:
         yield signs.TOPOLOGY_NOT_READY
+
+
+def _of_rounds(episode: TroubleEpisode, rows: DiagnosisRows) -> Iterator[Sign]:
+    if any(row["group_state"] == EMPTY for row in episode.rounds):
+        yield signs.MEMBERS_AWAY
+    if is_one_rebalance(episode.rounds, rows):
+        yield signs.REBALANCE_LASTS
 
 
 def _began_well(episode: TroubleEpisode, rows: DiagnosisRows) -> bool:

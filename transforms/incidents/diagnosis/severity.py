@@ -1,8 +1,8 @@
 """Decides how severe a diagnosis is. A diagnosis stands for the incidents that it covers, wherever these are shown, so
 that it is never milder than one of them that is still open.
 
-- A proved cause has its severity if it did harm, or if nobody can know; otherwise it is harmless. It is at least as
-  severe as an incident that means the same.
+- A proved cause has its severity if it did harm, or if nobody can know; otherwise it is harmless. Records that another
+  diagnosis of that time counts are its harm, too. It is at least as severe as an incident that means the same.
 - Without a cause, it is as severe as the gravest incident; records that wait are a warning.
 - A change that did no harm is harmless.
 - It is at least as severe as each of its open incidents.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import Evidence, Severity, words_of
-from groupledger.transforms.incidents.diagnosis.harm import is_harmful
+from groupledger.transforms.incidents.diagnosis.harm import is_harmful, read_anew_or_never
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,14 +34,15 @@ def severity_of(episode: TroubleEpisode, rows: DiagnosisRows, found: Judgement, 
 
 def _of_cause(episode: TroubleEpisode, rows: DiagnosisRows, found: Judgement, harm: Mapping[str, Any]) -> str:
     incident = gravest(episode.incidents, found.cause)
+    did_harm = is_harmful(harm) or bool(read_anew_or_never(episode.within(rows.offset_events, "happened_at")))
     of_incident = None if incident is None else incident["severity"]
     if found.cause is None:
-        waits = harm["records_behind"] if incident is not None else is_harmful(harm)
+        waits = harm["records_behind"] if incident is not None else did_harm
         return max(of_incident or Severity.INFO, Severity.WARNING if waits else Severity.INFO, key=SEVERITIES.index)
     if episode.is_change:
         return found.cause.harmless
     is_unknown = not rows.rounds and not episode.rounds
-    by_harm = found.cause.severity if is_harmful(harm) or is_unknown else found.cause.harmless
+    by_harm = found.cause.severity if did_harm or is_unknown else found.cause.harmless
     says_it = incident is not None and incident["kind"] == found.cause.kind
     return max(by_harm, of_incident if says_it and of_incident else by_harm, key=SEVERITIES.index)
 

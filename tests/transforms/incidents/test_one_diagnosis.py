@@ -1,0 +1,63 @@
+"""Goal: one fault has one diagnosis, and its harm is counted once, also where episodes of one time overlap."""
+
+from __future__ import annotations
+
+from groupledger.schemas.words import Severity
+from tests.transforms.incidents.group_rows import AT, MINUTE, SECOND, event, found, incident, lag, member, sampled
+
+AWAY = {"owned": False, "owner": None, "group_state": "Empty"}
+# Two members left, somebody moved the offsets forward, and two came back and read on.
+CAME_BACK = [
+    *(member(f"m{n}", -9, -1, "left") for n in (0, 1)),
+    *(member(f"n{n}", 0.6, None) for n in (0, 1)),
+]
+RETURN = sampled(
+    *(
+        lag(at, n, 50, 60 + 10 * at, "stopped", no_progress_since=AT - MINUTE, **AWAY)
+        for at in (0, 0.5)
+        for n in (0, 1)
+    ),
+    *(lag(0.7, n, 95, 98, "growing", owner=f"n{n}", no_progress_since=AT + 0.7 * MINUTE) for n in (0, 1)),
+    *(lag(3, n, 120, 122, "ok", owner=f"n{n}", commit_interval_ms=2_000) for n in (0, 1)),
+)
+SKIP = incident("offset_skip", severity="warning", evidence="inferred", never_read_max=80, is_open=True)
+SKIP |= {"first_seen_at": AT + MINUTE / 2, "last_seen_at": AT + MINUTE / 2, "probable_root": "offset_reset"}
+SKIPPED = [event("skipped", "no_member", 0.5, partition=n, records_skipped=40) for n in (0, 1)]
+
+
+def test_members_that_were_away_do_not_commit_rarely() -> None:
+    """Goal: a group that came back to moved offsets has one diagnosis, with the harm, and one that says it catches
+    up."""
+    first, *others = found(members=CAME_BACK, incidents=[SKIP], offset_events=SKIPPED, **RETURN)
+    assert (first["cause"], first["never_read_max"], first["records_behind"]) == ("skipped_at_rest", 80, None)
+    assert {each["cause"] for each in others} == {"catching_up", "deploy"}
+    assert {each["severity"] for each in others} <= {Severity.INFO}
+    assert [each["never_read_max"] for each in others] == [None] * len(others)
+
+
+def test_a_reset_is_not_the_harm_of_a_refusal() -> None:
+    """Goal: a reset, and a client that can't commit soon afterwards, each have their own records."""
+    refused = incident("offset_metadata_too_large", episode_id="m", duplicates_min=0, duplicates_max=996)
+    back = incident("offset_rewind", severity="warning", evidence="inferred", duplicates_min=80, duplicates_max=80)
+    gone = [event("rewound", "no_member", -0.1, records_repeated=80)]
+    rounds = sampled(*(lag(at, 0, 50, 90, "stopped", no_progress_since=AT) for at in (0, 3)))
+    members = [member("m0", 0, None)]
+    first, second = found(members=members, incidents=[refused, back], offset_events=gone, **rounds)
+    assert (first["cause"], first["duplicates_min"], first["duplicates_max"]) == ("offset_metadata_too_large", 0, 996)
+    assert (second["cause"], second["duplicates_max"]) == ("reset_at_rest", 80)
+    assert (first["records_behind"], second["records_behind"]) == (40, None)
+    assert "offset_rewind" not in first["kinds"]
+
+
+def test_a_crash_loop_that_cost_records_stays_an_error() -> None:
+    """Goal: where another diagnosis counts the records, the cause of the loss keeps its severity."""
+    flapping = incident("member_flapping", severity="warning", evidence="inferred", group_instance_id=None)
+    loop = [member("crashy", n / 4, n / 4 + 0.1, "left") for n in range(12)]
+    went_back = [event("rewound", "member", 0.3, records_repeated=7)]
+    rewound = incident(
+        "offset_rewind", episode_id="r", severity="warning", probable_root="handover", duplicates_max=7
+    ) | {"first_seen_at": AT + 18 * SECOND, "last_seen_at": AT + 18 * SECOND}
+    rounds = sampled(*(lag(at, 0, 50, 50, "ok") for at in (0, 3)))
+    first, second = found(members=loop, incidents=[flapping, rewound], offset_events=went_back, **rounds)
+    assert (first["cause"], first["severity"], first["duplicates_max"]) == ("crash_loop", "error", None)
+    assert (second["cause"], second["duplicates_max"]) == ("new_owner_began_earlier", 7)
