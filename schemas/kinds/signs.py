@@ -126,6 +126,10 @@ ONE_CAME_AND_WENT = Sign(
     name="one_came_and_went",
     meaning="One process (same client id and host, or same instance id) joined and left three times.",
 )
+CAME_AND_WENT_BY_FENCING = Sign(
+    name="came_and_went_by_fencing",
+    meaning="One instance id joined and left three times, and an incident of that time says that two processes use it.",
+)
 TENURES_OF_ONE_INTERVAL = Sign(
     name="tenures_of_one_interval",
     meaning="One process left at least three times when it had been a member for just its max.poll.interval.ms.",

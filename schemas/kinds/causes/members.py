@@ -129,6 +129,7 @@ INSTANCE_STARTED_TWICE = Cause(
         (signs.of_kind(incidents.FENCED_INSTANCE.name),),
         (signs.of_kind(incidents.UNRELEASED_INSTANCE_ID.name),),
         (signs.of_root(roots.INSTANCE_STARTED_TWICE),),
+        (signs.CAME_AND_WENT_BY_FENCING,),
     ),
     advice="Give each process its own group.instance.id.",
     settings=("group.instance.id",),
@@ -192,7 +193,7 @@ CRASH_LOOP = Cause(
         Clause(" Members that keep their partitions continue to process.", needs=(Fact.CONSUMER_GROUP,)),
     ),
     needs=(signs.ONE_CAME_AND_WENT,),
-    against=(signs.BETWEEN_RUNS,),
+    against=(signs.BETWEEN_RUNS, signs.CAME_AND_WENT_BY_FENCING),
     proved_by=((signs.ONE_CAME_AND_WENT,),),
     advice=(
         "It is restarted and ends again",

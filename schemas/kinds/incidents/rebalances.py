@@ -84,14 +84,19 @@ MEMBER_FLAPPING = IncidentKind(
     meaning="One process kept joining and leaving.",
     happened="{who} joined and went away {detail} times within {seconds} s.",
     advice=(
-        "Each time the group rebalances: fix the process",
+        Clause("Each time the group rebalances: fix the process", excludes=(Fact.STATIC_MEMBER,)),
         Clause(
             ", or give it a group.instance.id so that a restart causes no rebalance",
-            excludes=WITHOUT_STATIC_MEMBERS,
+            excludes=(*WITHOUT_STATIC_MEMBERS, Fact.STATIC_MEMBER),
+        ),
+        Clause(
+            "It has a group.instance.id: the group rebalances only if it stays away for longer than its session"
+            " timeout. Look whether it ends, or whether a second process uses its id",
+            needs=(Fact.STATIC_MEMBER,),
         ),
         ".",
     ),
-    settings=(_STATIC_MEMBERSHIP,),
+    settings=(Clause("group.instance.id", excludes=(*WITHOUT_STATIC_MEMBERS, Fact.STATIC_MEMBER)),),
     root=roots.RESTART,
     is_pattern=True,
     confidence=0.95,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from groupledger.schemas.words import Severity
 from tests.transforms.incidents.group_rows import AT, MINUTE, SECOND, event, found, incident, lag, member, sampled
 
@@ -13,7 +15,7 @@ CAME_BACK = [
 ]
 RETURN = sampled(
     *(
-        lag(at, n, 50, 60 + 10 * at, "stopped", no_progress_since=AT - MINUTE, **AWAY)
+        lag(at, n, 50, 60 + round(10 * at), "stopped", no_progress_since=AT - MINUTE, **AWAY)
         for at in (0, 0.5)
         for n in (0, 1)
     ),
@@ -61,3 +63,26 @@ def test_a_crash_loop_that_cost_records_stays_an_error() -> None:
     first, second = found(members=loop, incidents=[flapping, rewound], offset_events=went_back, **rounds)
     assert (first["cause"], first["severity"], first["duplicates_max"]) == ("crash_loop", "error", None)
     assert (second["cause"], second["duplicates_max"]) == ("new_owner_began_earlier", 7)
+
+
+@pytest.mark.parametrize("says_it", [True, False])
+def test_an_instance_that_fences_itself_is_no_crash_loop(says_it: bool) -> None:
+    """Goal: a static member that comes and goes since two processes use its instance id has one diagnosis, since the
+    first of its departures. Without a fencing it is a crash loop, counted from the episode on."""
+    second = {"group_instance_id": "second", "client_id": "app"}
+    loop = [
+        member(f"s{n}", joined, left, "replaced", leave_cause_confidence=1.0, **second)
+        for n, (joined, left) in enumerate([(-60, 0), (0, 0.3), (0.3, 0.7), (0.7, 1)])
+    ]
+    flapping = incident("member_flapping", severity="warning", evidence="inferred", is_open=True, **second)
+    fenced = incident("fenced_instance", episode_id="f", is_open=True, duplicates_max=4, **second)
+    fenced |= {"probable_root": "instance_started_twice", "first_seen_at": AT + SECOND}
+    first, *others = found(members=loop, incidents=[flapping, *[fenced] * says_it])
+    assert others == []
+    if says_it:
+        assert (first["cause"], first["since"]) == ("instance_started_twice", AT)
+        assert (first["explanation"], first["duplicates_max"]) == ("What fenced_instance says.", 4)
+        assert first["episode_ids"] == ["e", "f"]
+    else:
+        assert first["cause"] == "crash_loop"
+        assert "4 times within 60 s" in first["explanation"]

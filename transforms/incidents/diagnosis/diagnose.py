@@ -190,8 +190,9 @@ def _names(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen, who: Row 
     """Returns the values for the placeholders of a sentence."""
     worst, loop = lag.worst, restless(episode, rows)
     times = len(loop[1]) if loop is not None else max((row["occurrences"] for row in episode.incidents), default=1)
-    begun = min((row["joined_at"] for row in loop[1]), default=episode.since) if loop is not None else episode.since
-    ended = max(row["left_at"] for row in loop[1]) if loop is not None else episode.last_seen_at
+    tenures = () if loop is None else loop[1]
+    begun = min((row["joined_at"] for row in tenures if episode.holds(row["joined_at"])), default=episode.since)
+    ended = max((row["left_at"] for row in tenures), default=episode.last_seen_at)
     turns = episode.within(rows.rebalances, "happened_at")
     events = episode.within(rows.offset_events, "happened_at")
     _, again = read_again_in(events) or (0, 0)

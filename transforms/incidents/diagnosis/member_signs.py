@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.instants import EPOCH
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, COMPLETING_REBALANCE, EMPTY
 from groupledger.schemas.kafka.names import is_made_for_one_use
-from groupledger.schemas.kinds import signs
+from groupledger.schemas.kinds import roots, signs
 from groupledger.schemas.kinds.changes import PARTITIONS_ADDED, SUBSCRIPTION_CHANGED, TOPOLOGY_NOT_READY, TOPOLOGY_READY
 from groupledger.schemas.kinds.triggers import (
     ADMIN_REMOVED,
@@ -159,12 +159,25 @@ def see_members(episode: TroubleEpisode, rows: DiagnosisRows, seen: Seen) -> Non
     loop = restless(episode, rows)
     if loop is not None:
         seen.add(signs.ONE_CAME_AND_WENT.name)
+        if _is_fenced(episode, rows, loop[0]):
+            seen.add(signs.CAME_AND_WENT_BY_FENCING.name)
         gone = loop[1]
         if sum(map(_lasted_its_interval, gone)) >= max(RETURNS_MIN, MOST * len(gone)):
             for sign in (signs.TENURES_OF_ONE_INTERVAL, signs.WENT_BY_POLL_TIMEOUT):
                 seen.add(sign.name, SURE_OF_INTERVALS)
     if gone:
         _add_causes(seen, gone, WENT_SIGNS)
+
+
+def _is_fenced(episode: TroubleEpisode, rows: DiagnosisRows, who: Who) -> bool:
+    """Returns whether an incident in or near the episode says that two processes use the instance id of `who`."""
+    *_, instance_id = who
+    return instance_id is not None and any(
+        row["probable_root"] == roots.INSTANCE_STARTED_TWICE.name
+        and row["group_instance_id"] == instance_id
+        and episode.holds_any(row["first_seen_at"], row["last_seen_at"])
+        for row in rows.incidents
+    )
 
 
 def _of_names(episode: TroubleEpisode, rows: DiagnosisRows) -> Iterator[Sign]:

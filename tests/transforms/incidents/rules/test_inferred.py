@@ -218,6 +218,15 @@ def test_flapping() -> None:
     assert kinds(facts(members=rare)) == {}
 
 
+def test_a_static_member_that_flaps() -> None:
+    """Goal: a process that has a group.instance.id is not asked to take one."""
+    short = [tenure(f"m-{number}", number * 300, number * 300 + 100, group_instance_id="i-1") for number in range(1, 4)]
+    row = kinds(facts(members=short))["member_flapping"]
+    assert row["explanation"].endswith("Look whether it ends, or whether a second process uses its id.")
+    assert "Each time the group rebalances" not in row["explanation"]
+    assert row["setting_to_change"] is None
+
+
 def job(runs: int, *, every: int = 60, pause: int = 30, stays: bool = False, **left: Any) -> GroupFacts:
     """A process that joins each minute and is gone half a minute later, alone or beside one that stays."""
     ended = {"leave_cause": "left", "leave_cause_confidence": 0.95, **left}
