@@ -262,6 +262,8 @@ def _turn_over(
         cause = (gone.cause, gone.confidence) if gone.replaced_by is None else (LeaveCause.REPLACED, 1.0)
         end = IntervalEnd(gone.to_offset, gone.left_at_ms, is_known=gone.is_end_known)
         put_member(rows, group, tenure_of(gone, state.group_type), end, to_generation=to_generation, cause=cause)
+        if gone.replaced_by is not None:
+            reconciliation.pass_on_target(state, gone.facts.member_id, gone.replaced_by)
     for newcomer in operation.newcomers:
         tenure = Tenure(
             facts=newcomer.facts,
@@ -302,6 +304,8 @@ def _fold_epoch(
     is_upgrade = before is not None and before.group_type == GroupType.CLASSIC
     is_same = before is not None and before.generation == record.epoch
     _turn_over(group, state, operation, rows, None if before is None else before.generation)
+    if not group.members:  # no target follows, and the next one takes from nobody
+        state.targets_before = {}
     if is_same and before is not None and before.ended_by is None:
         return
     gap = _gap(before, record.epoch, here)

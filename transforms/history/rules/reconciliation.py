@@ -52,6 +52,12 @@ def fold_target(state: Reconciliation, record: TargetRecord, here: IntervalEnd) 
         state.targets[record.member_id] = record.units
 
 
+def pass_on_target(state: Reconciliation, old_id: str, new_id: str) -> None:
+    """Makes the former target of a static member that of the member in its place, since both are the same owner."""
+    if old_id in state.targets_before:
+        state.targets_before[new_id] = state.targets_before.pop(old_id)
+
+
 def fold_target_epoch(
     group: OpenGroup, state: Reconciliation, epoch: int, rows: HistoryRows, here: IntervalEnd
 ) -> None:

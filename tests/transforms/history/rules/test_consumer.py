@@ -110,6 +110,45 @@ def test_movement_is_by_target(log: list[dict[str, Any]]) -> None:
     assert moved[7] == [None] * 4  # nobody was there to ask for a target
 
 
+def test_movement_after_a_static_member_came_back(log: list[dict[str, Any]]) -> None:
+    """Goal: a static member that was replaced keeps its partitions in the next epoch: they did not move."""
+    records = [each for each in of_group(log, "static") if each["kafka_offset"] < 210]
+    assert moved_by_epoch([*records, *_epoch(records, 3)])[3] == [2, 0, 0, 0]
+
+
+def test_movement_after_the_group_was_empty(log: list[dict[str, Any]]) -> None:
+    """Goal: the first member after all had left takes its partitions from nobody: they are gained."""
+    records = of_group(log, "static")
+    first = [records[0], records[2]]  # the member and its target
+    member, target = ({**each, "key": {**each["key"], "member_id": "id-9"}, "kafka_offset": 300} for each in first)
+    epoch, targeted = _epoch(records, 5)
+    joined = [{**each, "kafka_offset": 300 + n} for n, each in enumerate((member, epoch, target, targeted))]
+    assert moved_by_epoch([*records, *joined])[5] == [0, 0, 2, 0]
+
+
+def moved_by_epoch(records: list[dict[str, Any]]) -> dict[int, list[int | None]]:
+    """Returns the numbers of partitions that were kept, moved, gained and lost, by epoch."""
+    columns = ("partitions_kept", "partitions_moved", "partitions_gained", "partitions_lost")
+    rows = tables_of("static", [[event(record) for record in records]])["rebalances"]
+    return {key[1]: [row[name] for name in columns] for key, row in rows.items()}
+
+
+def _epoch(records: list[dict[str, Any]], epoch: int) -> list[dict[str, Any]]:
+    """Returns the record of a later epoch, and that of its target, with the offsets after the log."""
+    of_type = {each["record_type"]: each for each in records if each["record_type"].endswith("metadata")}
+    last, at_ms = records[-1]["kafka_offset"], records[-1]["after_ms"] + 1_000
+    values = {"consumer_group_metadata": "epoch", "consumer_group_target_assignment_metadata": "assignment_epoch"}
+    return [
+        {
+            **of_type[name],
+            "value": {**of_type[name]["value"], column: epoch},
+            "kafka_offset": last + n,
+            "after_ms": at_ms,
+        }
+        for n, (name, column) in enumerate(values.items(), 1)
+    ]
+
+
 def owners_by_records(records: list[dict[str, Any]]) -> list[tuple[int, dict[tuple[str, int], str]]]:
     """Returns who owned what after each record, computed from the current assignments by the rule alone."""
     held: dict[str, set[tuple[str, int]]] = {}
