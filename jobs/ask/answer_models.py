@@ -150,6 +150,9 @@ class _ListedGroup(Row):
     commit_interval_ms: Long | None
     """The median, over the partitions, of the mean time between commits of a partition."""
     open_incidents: int
+    """The number of open incidents of severity warning or error."""
+    incident_severity: str | None
+    """The highest severity of the open incidents."""
     last_incident_at: datetime | None
     """When the newest of the open incidents was first seen."""
     worst_topic: Untrusted | None

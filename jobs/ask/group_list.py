@@ -1,5 +1,7 @@
 """`groupledger groups`: one row for each group, those in trouble first: its state, its lag and its open incidents.
 
+The order is that of `jobs.ask.troubled`. Incidents of severity info, which are normal operation, are not counted.
+
 Facts from the log come from `groups`, the state of members from the newest round of `group_states` and lag from the
 newest round of `lag`, summed up by the rules of `transforms.lag.rules.rollup`. A group that has ended is Dead. If no
 coordinator reported the state of a group, it is Unknown if it may have ended without a record, and Empty if it has no
@@ -14,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.lag_sums import LAG_SUMS, SUMMED_COLUMNS, SUMS_PARAMETERS, with_statuses
 from groupledger.jobs.ask.rounds import last_round, of_round
+from groupledger.jobs.ask.troubled import SEVERITIES, by_trouble
 from groupledger.jobs.process.name_patterns import first_matching, names_matching
-from groupledger.schemas.words import LagStatus, Severity, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,21 +29,26 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *("group_id", "group_type", "state", "member_count", "lag_sum", "partitions_without_lag", "lag_seconds_max"),
-    *("status", "open_incidents", "last_commit_at", "team"),
+    *("status", "open_incidents", "incident_severity", "last_commit_at", "team"),
 )
 # Columns that a narrow terminal can leave out, in this order.
 OPTIONAL = (
     *("team", "partitions_without_lag", "group_type", "member_count", "last_commit_at", "open_incidents"),
-    *("lag_seconds_max", "state"),
+    *("lag_seconds_max", "state", "incident_severity"),
 )
+_GRAVITY = " ".join(f"WHEN '{word}' THEN {number}" for number, word in enumerate(SEVERITIES))
 QUERY = f"""
 WITH of_lag AS ({LAG_SUMS}),
 of_incidents AS (
-    SELECT group_id, count(*) AS open_incidents, max(first_seen_at) AS last_incident_at FROM incidents GROUP BY group_id
+    SELECT
+        group_id, count(*) AS open_incidents, max(first_seen_at) AS last_incident_at,
+        max(CASE severity {_GRAVITY} END) AS incident_gravity
+    FROM incidents GROUP BY group_id
 )
 SELECT
     groups.*, group_states.state AS sampled_state, of_lag.* EXCLUDE (group_id, sampled_at, of_topic),
-    coalesce(of_incidents.open_incidents, 0) AS open_incidents, of_incidents.last_incident_at
+    coalesce(of_incidents.open_incidents, 0) AS open_incidents, of_incidents.last_incident_at,
+    of_incidents.incident_gravity
 FROM groups
 LEFT JOIN of_lag USING (group_id)
 LEFT JOIN group_states USING (group_id)
@@ -62,15 +69,15 @@ class GroupFilter:
 
 
 def group_list(tables: ClusterRows, wanted: GroupFilter, teams: Mapping[str, str]) -> list[Answer]:
-    """Returns the groups that match a filter: the worst status first, then the most lag."""
+    """Returns the groups that match a filter, those with the most severe trouble first."""
     return chosen(every_group(tables, teams), wanted)
 
 
 def every_group(
     tables: ClusterRows, teams: Mapping[str, str], period: tuple[datetime, datetime] | None = None
 ) -> list[Answer]:
-    """Returns all groups in the order of `rank`. `teams` has by team a pattern of group names (RE2, for the whole
-    name); the first pattern that matches gives the group's team.
+    """Returns all groups, those with the most severe trouble first. `teams` has by team a pattern of group names (RE2,
+    for the whole name); the first pattern that matches gives the group's team.
 
     Without `period`, a row has the lag and the state of the newest rounds, and the group's open incidents. With it, the
     list has the groups that were first seen before its end, with lag and state of the last rounds by its end, and with
@@ -88,12 +95,17 @@ def every_group(
         incidents=tables.scan_if_any(
             "incidents",
             *of_period,
-            ("severity", "in", words_of(Severity)[1:]),
-            columns=("group_id", "first_seen_at"),
+            ("severity", "in", SEVERITIES[1:]),
+            columns=("group_id", "first_seen_at", "severity"),
         ),
     )
     team_of = first_matching(teams, [row["group_id"] for row in found])
-    return sorted((_answer(row, team_of.get(row["group_id"])) for row in found), key=rank)
+    return sorted((_answer(row, team_of.get(row["group_id"])) for row in found), key=in_order)
+
+
+def in_order(row: Answer) -> tuple[int, int, int, int, str]:
+    """Returns the sort key of a row of this list."""
+    return by_trouble(row, row["incident_severity"])
 
 
 def chosen(groups: Sequence[Answer], wanted: GroupFilter) -> list[Answer]:
@@ -115,8 +127,12 @@ def _of_last_round(tables: ClusterRows, table: str, period: tuple[datetime, date
 
 
 def _answer(row: Answer, team: str | None) -> Answer:
-    sampled_state = row.pop("sampled_state")
-    return with_statuses(row) | {"state": _state(row, sampled_state), "team": team}
+    sampled_state, gravity = row.pop("sampled_state"), row.pop("incident_gravity")
+    return with_statuses(row) | {
+        "state": _state(row, sampled_state),
+        "incident_severity": None if gravity is None else SEVERITIES[gravity],
+        "team": team,
+    }
 
 
 def _state(row: Answer, sampled_state: str | None) -> str | None:
@@ -137,10 +153,3 @@ def _is_wanted(row: Answer, wanted: GroupFilter, named: set[str] | None) -> bool
         and (not wanted.group_types or row["group_type"] in wanted.group_types)
         and (wanted.team is None or row["team"] == wanted.team)
     )
-
-
-def rank(row: Answer, name: str = "group_id") -> tuple[int, int, str]:
-    """Returns the sort key of a row with a status and a sum of lag, such as a group: the worst status first, then the
-    most lag, then the name, which is in the column `name`."""
-    severity = words_of(LagStatus).index(row["status"]) if row["status"] else -1
-    return -severity, -(row["lag_sum"] or 0), row[name]

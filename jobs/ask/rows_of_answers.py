@@ -34,6 +34,9 @@ class Group(Row):
     """The number of partitions that `lag_sum` leaves out, since their lag is not known."""
     lag_seconds_max: float | None
     open_incidents: int
+    """The number of open incidents of severity warning or error."""
+    incident_severity: str | None
+    """The highest severity of the open incidents."""
     last_commit_at: datetime | None
 
 

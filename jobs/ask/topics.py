@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.group_list import rank
 from groupledger.jobs.ask.lag_sums import sums_of_round
 from groupledger.jobs.ask.rounds import last_round, of_round
+from groupledger.jobs.ask.troubled import rank
 from groupledger.transforms.lag.rules import status
 
 if TYPE_CHECKING:

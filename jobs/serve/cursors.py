@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Query
 
-from groupledger.jobs.ask.group_list import rank
+from groupledger.jobs.ask.group_list import in_order
 from groupledger.jobs.process.errors import InputError
 from groupledger.schemas.instants import us_of
 
@@ -35,7 +35,7 @@ Cursor = Annotated[str | None, Query(description="The value of next on the previ
 
 def page_of(rows: list[Answer], limit: int, cursor: str | None) -> tuple[list[Answer], str | None]:
     """Returns a page of groups, and the cursor of the next page, or None on the last one."""
-    return cut(rows, rank, (int, int, str), limit, cursor)
+    return cut(rows, in_order, (int, int, int, int, str), limit, cursor)
 
 
 def page_of_places(rows: Sequence[Answer], name: str, limit: int, cursor: str | None) -> dict[str, Any]:

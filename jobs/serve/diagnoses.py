@@ -14,8 +14,8 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.episode_diagnosis import diagnosis_of, diagnosis_of_group
+from groupledger.jobs.ask.troubled import SEVERITIES, TROUBLED
 from groupledger.jobs.serve.episodes import joined, of_summary
-from groupledger.schemas.words import LagStatus, Severity, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,21 +26,9 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
     from groupledger.jobs.serve.episodes import ShownEpisode
 
-# The lag statuses that are trouble now.
-TROUBLED = {
-    *(LagStatus.GROWING, LagStatus.REWOUND, LagStatus.AHEAD_OF_LOG, LagStatus.STALLED, LagStatus.STOPPED),
-}
-# A group that has stopped hurts as much as one with an error, whether an incident says so or not.
-HURTS = {LagStatus.STALLED, LagStatus.STOPPED}
-SEVERITIES = words_of(Severity)
 NEW_MAX = 10
 KEPT_MAX = 5_000
 OF_GROUPS_MAX, OF_GROUPS_S = 1, 300
-
-
-def severity_of(status: str | None) -> str | None:
-    """Returns how severe a status of lag is by itself; None if it is no trouble."""
-    return Severity.ERROR if status in HURTS else Severity.WARNING if status in TROUBLED else None
 
 
 class Diagnoses:

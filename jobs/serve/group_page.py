@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from groupledger.jobs.ask.forecasts import forecasts, sentences
 from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.owners import GroupHistory, read_history
+from groupledger.jobs.ask.troubled import severity_of
 from groupledger.jobs.ask.verdict import EpisodeSummary, mild, summaries
 from groupledger.jobs.ask.why import why
 from groupledger.jobs.process.clock import now_ms
@@ -27,7 +28,6 @@ from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import Warehouse, instant_in
 from groupledger.jobs.serve.axis import Window
 from groupledger.jobs.serve.capacity_routes import capacity_line
-from groupledger.jobs.serve.diagnoses import severity_of
 from groupledger.jobs.serve.group_rows import GroupRows, read_groups
 from groupledger.jobs.serve.group_values import OWNERS_MAX, group_values
 from groupledger.jobs.serve.heat import heat_of

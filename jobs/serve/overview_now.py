@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.group_list import rank
+from groupledger.jobs.ask.troubled import MEANS, TROUBLED, by_trouble, gravity, severity_of
 from groupledger.jobs.process.output import number_of
-from groupledger.jobs.serve.diagnoses import TROUBLED, severity_of
-from groupledger.schemas.words import LagStatus, Severity, words_of
+from groupledger.schemas.words import LagStatus, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,14 +23,6 @@ if TYPE_CHECKING:
 
 SHOWN_MAX = 5
 OLD = timedelta(minutes=30)  # a round that says little about now
-SEVERITIES = words_of(Severity)
-MEANS = {
-    LagStatus.STOPPED: "Records wait, and nobody commits.",
-    LagStatus.STALLED: "Records wait, and each commit is of the same offset.",
-    LagStatus.GROWING: "More records come than it reads.",
-    LagStatus.REWOUND: "The committed offset went back: records are read again.",
-    LagStatus.AHEAD_OF_LOG: "The committed offset lies beyond the end of the log.",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +68,12 @@ class Now:
 
 
 def in_trouble(rows: Sequence[Answer]) -> list[Answer]:
-    """Returns the rows of groups that are in trouble now, the worst status first. `rows` are groups that have not
-    ended; `worst` of a row is its episode in progress, if it has one."""
-    return sorted((row for row in rows if row["status"] in TROUBLED or goes_on(row)), key=rank)
+    """Returns the rows of groups that are in trouble now, the most severe trouble first. `rows` are groups that have
+    not ended; `worst` of a row is its episode in progress, if it has one."""
+    return sorted(
+        (row for row in rows if row["status"] in TROUBLED or goes_on(row)),
+        key=lambda row: by_trouble(row, row["worst"].summary.severity if goes_on(row) else None),
+    )
 
 
 def goes_on(row: Answer) -> bool:
@@ -90,7 +84,7 @@ def overview_now(count: int, troubled: Sequence[Answer], others: int, as_of: dat
     """Returns what is known of now. `count` is the number of groups that have not ended, `troubled` are the worst of
     those in trouble, with diagnoses, and `others` is how many more are in trouble. `as_of` is the time of the last
     round, and `at` the present."""
-    found = sorted(map(_in_words, troubled), key=lambda each: -SEVERITIES.index(each.severity))
+    found = sorted(map(_in_words, troubled), key=lambda each: -gravity(each.severity))
     return Now(
         count=count,
         as_of=as_of,

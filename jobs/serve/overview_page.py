@@ -15,9 +15,10 @@ from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse
 
 from groupledger.jobs.ask.answers import last_known
-from groupledger.jobs.ask.group_list import GroupFilter, chosen, every_group, matching, rank
+from groupledger.jobs.ask.group_list import GroupFilter, chosen, every_group, matching
 from groupledger.jobs.ask.places import CLIENT, HOST, PLACED, TOPIC, like, places
 from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.ask.troubled import rank
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.path_names import part

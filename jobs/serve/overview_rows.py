@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.answers import last_known
 from groupledger.jobs.ask.group_activity import most_rebalancing
-from groupledger.jobs.ask.group_list import rank
 from groupledger.jobs.ask.known import sources_known
+from groupledger.jobs.ask.troubled import TROUBLED, gravity, rank, severity_of
 from groupledger.jobs.ask.what_if_stored import stored_totals
 from groupledger.jobs.serve.axis import Window
-from groupledger.jobs.serve.diagnoses import TROUBLED, Diagnoses, severity_of
+from groupledger.jobs.serve.diagnoses import Diagnoses
 from groupledger.jobs.serve.episodes import ShownEpisode, by_groups, episodes_of, incidents_within
 from groupledger.schemas.words import Completeness, Severity, Source, words_of
 
@@ -87,8 +87,8 @@ def newest_trouble(row: Answer) -> tuple[Any, ...]:
     at: datetime | None = row["trouble_at"]
     of_status = severity_of(row["status"])
     of_worst = None if row["worst"] is None else row["worst"].summary.severity
-    severity = max((words_of(Severity).index(each) for each in (of_status, of_worst) if each is not None), default=-1)
-    return at is None, -(at.timestamp() if at else 0), -severity, row["is_alive"] is False, rank(row)
+    severity = -gravity(of_status, of_worst)
+    return at is None, -(at.timestamp() if at else 0), severity, row["is_alive"] is False, rank(row)
 
 
 def incident_kinds(incidents: Iterable[Answer]) -> list[Answer]:

@@ -15,6 +15,7 @@ from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.group_list import GroupFilter, group_list, matching
 from groupledger.jobs.ask.lag_answers import lag_at
 from groupledger.jobs.ask.lag_sums import sums_of_round
+from groupledger.jobs.ask.troubled import is_troubled
 from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.words import BurrowStatus, LagFlag, LagStatus, words_of
 from groupledger.transforms.lag.rules import rollup
@@ -134,25 +135,59 @@ def test_the_list(warehouse: Path) -> None:
     """Goal: those in trouble come first; lag is of the newest round, and states are sampled or follow from the log."""
     found = ask(warehouse, with_ended=True)
     assert [(row["group_id"], row["state"], row["lag_sum"], row["status"], row["open_incidents"]) for row in found] == [
-        ("pay.audit", None, 2, "stopped", 0),
         ("pay", "PreparingRebalance", 5, "ok", 1),
+        ("pay.audit", None, 2, "stopped", 0),
         ("a*b", None, None, None, 0),
         ("empty", "Empty", None, None, 0),
         ("gone", "Dead", None, None, 0),
     ]
 
 
+# The groups in order of trouble: the status of the lag, its sum, and the severities of the open incidents.
+BY_TROUBLE: dict[str, tuple[str | None, int, list[str]]] = {
+    "stopped and an error": ("stopped", 1, ["error", "warning"]),
+    "an error": ("ok", 1, ["error"]),
+    "stopped and a warning": ("stopped", 1, ["warning"]),
+    "stopped": ("stopped", 9, []),
+    "stopped, with less lag": ("stopped", 1, ["info"]),
+    "stalled": ("stalled", 99, []),
+    "a warning": ("ok", 1, ["warning", "warning"]),
+    "growing": ("growing", 99, []),
+    "no commit": ("no_commit", 99, []),
+    "well": ("ok", 1, ["info"]),
+}
+
+
+def test_the_order_of_trouble(tmp_path: Path) -> None:
+    """Goal: an open incident of severity error comes before a status alone, however much lag there is, in the list and
+    on the overview."""
+    lag = {**OF_ROUND, "topic": "t", "partition": 0, "flags": []}
+    write(tmp_path, "groups", [group(name) for name in sorted(BY_TROUBLE)])
+    rows = [lag | {"group_id": name, "status": each[0], "lag": each[1]} for name, each in BY_TROUBLE.items()]
+    write(tmp_path, "lag", rows)
+    incident = {"is_open": True, "first_seen_at": AT}
+    write(
+        tmp_path,
+        "incidents",
+        [incident | {"group_id": name, "severity": one} for name, (*_, each) in BY_TROUBLE.items() for one in each],
+    )
+    found = ask(tmp_path)
+    assert names(found) == [*BY_TROUBLE]
+    assert [row["incident_severity"] for row in found][:5] == ["error", "error", "warning", None, None]
+    assert [is_troubled(row) for row in found] == [True] * 8 + [False] * 2
+
+
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        ({}, ["pay.audit", "pay", "a*b", "empty"]),
-        ({"pattern": "pay"}, ["pay.audit", "pay"]),
+        ({}, ["pay", "pay.audit", "a*b", "empty"]),
+        ({"pattern": "pay"}, ["pay", "pay.audit"]),
         ({"pattern": "*pay"}, ["pay"]),
         ({"pattern": "*.a*"}, ["pay.audit"]),
         ({"pattern": "gon", "with_ended": True}, ["gone"]),
         ({"statuses": ["stopped", "growing"]}, ["pay.audit"]),
         ({"group_types": ["classic"]}, ["pay", "a*b", "empty"]),
-        ({"team": "money"}, ["pay.audit", "pay"]),
+        ({"team": "money"}, ["pay", "pay.audit"]),
         ({"team": "rest"}, ["a*b", "empty"]),
     ],
 )

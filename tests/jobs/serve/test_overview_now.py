@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from groupledger.jobs.ask.troubled import MEANS, TROUBLED
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.serve import overview_page
-from groupledger.jobs.serve.diagnoses import TROUBLED
-from groupledger.jobs.serve.overview_now import MEANS, OLD, overview_now
+from groupledger.jobs.serve.overview_now import OLD, in_trouble, overview_now
 from groupledger.schemas.instants import ms_of
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, Client, fill, served, write
 
@@ -98,6 +99,23 @@ def test_without_trouble(as_of: Any, said: tuple[str, str]) -> None:
     """Goal: all is well only by a round that is recent."""
     found = overview_now(2, [], 0, as_of, AT)
     assert (found.sentence, found.severity) == said
+
+
+def test_the_worst_are_chosen_by_severity() -> None:
+    """Goal: a group with an error in progress is among the few that are shown, before those that only have a status."""
+
+    def row(name: str, status: str, severity: str | None, until: datetime | None = None) -> dict[str, Any]:
+        worst = None if severity is None else SimpleNamespace(summary=SimpleNamespace(severity=severity, until=until))
+        return {"group_id": name, "status": status, "lag_sum": 1, "worst": worst}
+
+    rows = [
+        *(row(f"stopped-{n}", "stopped", None) for n in range(9)),
+        row("warned", "ok", "warning"),
+        row("over", "ok", "error", AT),
+        row("refused", "ok", "error"),
+    ]
+    found = [each["group_id"] for each in in_trouble(rows)]
+    assert (found[:2], found[-1], len(found)) == (["refused", "stopped-0"], "warned", 11)
 
 
 def test_what_has_no_diagnosis_has_words() -> None:
