@@ -4,9 +4,10 @@ Each seed is a workload of restarts, crashes and scaling. The workload is simula
 one setting's run is asked what would have happened under the others, and the answers are compared with the runs under
 those. For each pair of settings the program prints the median and the 95th percentile of the error (from the middle of
 the predicted interval), and how often the real figure lay within the interval. Seeds can be run in pieces: `--keep`
-writes each answer with the real figure into a file, and `--kept` sums up such files.
+writes each answer with the real figure into a file, and `--kept` sums up such files. `--only` asks only about pairs
+with this setting; `consumer` is the protocol of KIP-848.
 
-    python -m bench.what_if_accuracy [--seeds 1-200] [--keep FILE]
+    python -m bench.what_if_accuracy [--seeds 1-200] [--only consumer] [--keep FILE]
     python -m bench.what_if_accuracy --kept FILE [FILE]...
 """
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from lab.truth.what_if import Happened
 
-FROM: Final = ("range", "static", "cooperative-sticky")
+FROM: Final = ("range", "static", "cooperative-sticky", "consumer")
 HEADER: Final = (
     f"{'had':<28}{'asked':<28}{'figure':<28}{'n':>6}{'median':>10}{'width':>10}{'error':>10}{'95%':>10}{'within':>9}"
 )
@@ -73,6 +74,7 @@ def seeds_of(text: str) -> range:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=seeds_of, default="1-200", help="a workload each: 1-200, or 7")
+    parser.add_argument("--only", choices=SETTINGS, help="ask only about pairs with this setting")
     parser.add_argument("--keep", type=Path, help="a file to which the answers are added")
     parser.add_argument("--kept", type=Path, nargs="+", help="files that were kept, to be summed up")
     given = parser.parse_args()
@@ -81,7 +83,7 @@ def main() -> None:
         return
     found: list[dict[str, Any]] = []
     for seed in given.seeds:
-        of_seed = list(answers_of(seed, {setting: play(seed, setting) for setting in SETTINGS}))
+        of_seed = list(answers_of(seed, {setting: play(seed, setting) for setting in SETTINGS}, given.only))
         found += of_seed
         if given.keep:
             with given.keep.open("a") as file:
@@ -90,10 +92,11 @@ def main() -> None:
     report(found)
 
 
-def answers_of(seed: int, runs: Mapping[str, Happened]) -> Iterator[dict[str, Any]]:
-    """Yields each figure predicted for a setting from another one's ledger, beside the real one; or a refusal."""
+def answers_of(seed: int, runs: Mapping[str, Happened], only: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yields each figure predicted for a setting from another one's ledger, beside the real one; or a refusal. With
+    `only`, one of the two settings is this one."""
     for had in FROM:
-        asked = [setting for setting in SETTINGS if setting != had]
+        asked = [setting for setting in SETTINGS if setting != had and only in {None, had, setting}]
         found = predicted(runs[had], [_asked(setting) for setting in asked])
         for number, setting in enumerate(asked):
             row = {"seed": seed, "had": had, "asked": setting}
@@ -129,8 +132,8 @@ def report(rows: Iterable[Mapping[str, Any]]) -> None:
 def _asked(setting: str) -> str:
     """Returns the setting with all its parts, so that nothing of the known one stays."""
     membership = "static" if "static" in setting.split(",") else "dynamic"
-    assigned_by = "cooperative-sticky" if "cooperative" in setting else "range"
-    return f"{membership},{assigned_by}"
+    named = {*setting.split(",")} - {"static"}
+    return f"{membership},{named.pop() if named else 'range'}"
 
 
 if __name__ == "__main__":

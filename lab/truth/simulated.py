@@ -7,12 +7,14 @@ records at or beyond the end of the capture (the last stable offset).
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from groupledger.coordinator.model.log_lines import render_line
+from groupledger.coordinator.simulator.modern_recorder import PREFIXES
 from groupledger.coordinator.simulator.run import prepare
 from groupledger.coordinator.simulator.scenarios import SCENARIOS, WITH_EPOCHS
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
@@ -26,11 +28,12 @@ from groupledger.transforms.logs.rules.server_log import Entry as LogEntry
 from groupledger.transforms.logs.rules.server_log import parse_entry
 from groupledger.transforms.privacy import Privacy
 from groupledger.transforms.records.decode import decode_batches
+from lab.truth.consumer_groups import event_of
 from lab.truth.histories import Commit, position, stretch, summaries
 from lab.truth.mixed import MIXED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from random import Random
 
     from groupledger.coordinator.model.log_lines import LogEvent
@@ -102,7 +105,8 @@ def groups_in(
     logs."""
     rows = _server_log_events(events)
     logs: dict[str, list[Entry]] = {group_id: [] for group_id in simulation.group_ids}
-    for group_id, entry in decoded(capture_table(batches)):
+    names = {topic.topic_id: topic.name for topic in simulation.topics.by_name.values()}
+    for group_id, entry in decoded(capture_table(batches), names):
         logs[group_id].append(entry)
     completeness = Completeness.COMPACTED if simulation.settings.is_compacted else Completeness.COMPLETE
     groups = []
@@ -171,19 +175,25 @@ def _is_tombstone(entry: Entry) -> bool:
     return isinstance(entry, GroupTombstone) or (isinstance(entry, Commit) and entry.committed_offset is None)
 
 
-def decoded(capture: pa.Table) -> Iterator[tuple[str, Entry]]:
-    """Yields, for each row of a capture, the group id and the event or commit."""
+def decoded(capture: pa.Table, names: Mapping[str, str] | None = None) -> Iterator[tuple[str, Entry]]:
+    """Yields, for each row of a capture, the group id and the event or commit. `names` has the topic names by topic id;
+    without it, a record of a KIP-848, share or streams group raises AssertionError."""
     for decoded in decode_batches(capture.to_batches()):
         times_us = decoded.column("kafka_timestamp").cast(pa.int64()).to_pylist()
         for row, time_us in zip(decoded.to_pylist(), times_us, strict=True):
-            yield row["group_id"], _entry(row, time_us // 1_000)
+            yield row["group_id"], _entry(row, time_us // 1_000, names)
 
 
-def _entry(row: Row, timestamp_ms: int) -> Entry:
+def _entry(row: Row, timestamp_ms: int, names: Mapping[str, str] | None = None) -> Entry:
     offset = row["kafka_offset"]
     if row["record_type"] == "offset_commit":
         commit = row["offset_commit"]
         return Commit(offset, timestamp_ms, commit["topic"], commit["partition"], commit["offset"])
+    if names is not None and row["record_type"].startswith(PREFIXES):
+        fields, is_tombstone = json.loads(row["record_json"]), row["is_tombstone"]
+        return event_of(  # type: ignore[return-value]
+            (offset, timestamp_ms), row["record_type"], fields, names, is_tombstone=is_tombstone
+        )
     if row["record_type"] != "group_metadata":
         raise AssertionError(f"no scenario writes a {row['record_type']} ({row['decode_error_detail']})")
     if row["is_tombstone"]:

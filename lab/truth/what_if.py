@@ -38,6 +38,8 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "static": {"assignors": ("range",), "is_static": True},
     "cooperative-sticky": {"assignors": ("cooperative-sticky",)},
     "static,cooperative-sticky": {"assignors": ("cooperative-sticky",), "is_static": True},
+    "consumer": {"group_protocol": "consumer"},
+    "static,consumer": {"group_protocol": "consumer", "is_static": True},
 }
 SETTLED_MINUTES: Final = 3.0
 ENDS_MINUTES: Final = 4.0  # after the last event: a session, and the rounds after its end

@@ -209,11 +209,16 @@ def test_observed() -> None:
 
 
 def test_against_what_happens() -> None:
-    """Goal: the ledger of an eager group predicts for static membership what the same workload then comes to."""
-    had, then = play(1, "range"), play(1, "static")
-    (answer,) = predicted(had, ["static"]) or []
-    assert answer.refusal is None
-    assert had.figures()["rebalances"] > 2 * then.figures()["rebalances"]
-    for name, happened in then.figures().items():
-        interval = answer.figures[name].asked
-        assert interval.low - 0.5 <= happened <= interval.high + 0.5, name
+    """Goal: the ledger of an eager group predicts for static membership and for KIP-848 what the same workload then
+    comes to, and so does the ledger of a KIP-848 group for eager members."""
+    runs = {name: play(1, name) for name in ("range", "static", "consumer")}
+    assert runs["range"].figures()["rebalances"] > 2 * runs["static"].figures()["rebalances"]
+    asked = {"range": {"static": "static", "consumer": "consumer"}, "consumer": {"range": "dynamic,range"}}
+    for had, settings in asked.items():
+        found = predicted(runs[had], [*settings.values()]) or []
+        for name, answer in zip(settings, found, strict=True):
+            assert answer.refusal is None
+            happened = runs[name].figures()
+            for figure, came in happened.items():
+                interval = answer.figures[figure].asked
+                assert interval.low - 0.5 <= came <= interval.high + 0.5, (had, name, figure)
