@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.kinds.causes import FAMILIES
-from groupledger.schemas.kinds.causes.cause import Fault
+from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX
 from groupledger.schemas.kinds.clauses import Fact, clauses_of
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.kinds.symptoms import SYMPTOMS
@@ -33,8 +33,9 @@ goes through all possible causes and looks for evidence for and against each of 
 evidence of one proof was seen and nothing excludes it. Otherwise `why` lists the causes that remain possible, and says
 what would decide between them. A server log outweighs a guess from records.
 
-Below the cause stand its cost (`harm`), the settings (`change`) and the source of the evidence (`known`). After `with
-it` come other causes and kinds of incidents that were seen at the same time.
+Below the cause stand its cost (`harm`), the settings (`change`), who can fix it, and the source of the evidence
+(`known`). After `with it` come other causes and kinds of incidents that were seen at the same time. The
+[glossary](glossary.md) says what `harm` counts, and when an episode is `open`.
 
 Each piece of evidence comes from one source: the topic (`__consumer_offsets`), samples (the rounds of a monitor), a
 server log or a request log. Evidence from a source that was never imported cannot be seen, so more causes remain
@@ -56,13 +57,6 @@ PLACES = {
     "current": "another",
     "instance": "NAME",
     "partition": "one",
-}
-WHO = {
-    Fault.CLIENT: "whoever runs the group's consumers",
-    Fault.OPERATOR: "whoever operates topics, offsets, rights and deployments",
-    Fault.PRODUCER: "whoever runs the producers",
-    Fault.BROKERS: "whoever runs the brokers",
-    Fault.NOBODY: "nobody has to: this is normal operation",
 }
 # The names of the group types beside a clause that only one of them has.
 GROUPS = {
@@ -117,7 +111,7 @@ def _cause(cause: Cause) -> Iterator[str]:
     settings = ", ".join(dict.fromkeys(_settings(cause)))
     if settings:
         yield f"- **Change:** {settings}."
-    yield f"- **Who can fix it:** {WHO[cause.fault]}."
+    yield f"- **Who can fix it:** {WHO_CAN_FIX[cause.fault]}."
     yield ""
 
 

@@ -410,7 +410,9 @@ class Diagnosis(Who, Harm):
     advice: Untrusted | None
     setting_to_change: str | None
     records_behind: Long | None
-    """The sum of lag, in the symptom's last sampling round, of the partitions with the group's worst status."""
+    """The sum of lag, in the symptom's last sampling round, of the partitions whose status is trouble."""
+    partitions_behind: int | None
+    """How many partitions `records_behind` adds up."""
     unowned_partition_seconds: float | None
     """How long partitions had no owner, added up."""
     rivals: list[Rival]
@@ -445,6 +447,9 @@ class Verdict(Row):
 
     diagnosis: list[Diagnosis]
     episodes: list[Episode]
+    as_of: datetime | None
+    """The last instant that any source knows. An episode is open if it was last seen shortly before (docs/glossary.md)
+    or then."""
     root: str | None
     """The probable root of the worst episode. If there are no episodes, the most frequent root of the rebalances."""
     advice: Untrusted | None

@@ -20,6 +20,7 @@ from groupledger.jobs.ask.share import share_deliveries, share_passes
 from groupledger.jobs.process.terminal import coloured, printable
 from groupledger.schemas.kafka.api_keys import FETCH_APIS, ApiKey
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED
 from groupledger.schemas.words import Evidence, GroupType, Severity
 from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_logged_causes, with_unknown_causes
@@ -182,10 +183,11 @@ def _lasting(
     return [row for row in rows if row[last] is None or row[last] >= window[0]]
 
 
-def diagnosis_lines(diagnosis: Answer, since: datetime, also: Sequence[str]) -> Iterator[str]:
-    """Yields the lines of a diagnosis for a terminal. The window of the question begins at `since`, and `also` names
-    further members to whom the diagnosis applies. All names in the lines are escaped."""
-    yield f"{coloured(diagnosis['severity'])}  {title(diagnosis)}: {time_of(diagnosis, since)}"
+def diagnosis_lines(diagnosis: Answer, since: datetime, as_of: datetime | None, also: Sequence[str]) -> Iterator[str]:
+    """Yields the lines of a diagnosis for a terminal. The window of the question begins at `since`, `as_of` is the last
+    known instant, and `also` names further members to whom the diagnosis applies. All names in the lines are
+    escaped."""
+    yield f"{coloured(diagnosis['severity'])}  {title(diagnosis)}: {time_of(diagnosis, since, as_of)}"
     yield from (f"    {line}" for line in wrapped(diagnosis["explanation"]))
     if also:
         yield from (f"    {line}" for line in wrapped(f"the same of: {', '.join(also)}"))
@@ -196,6 +198,8 @@ def diagnosis_lines(diagnosis: Answer, since: datetime, also: Sequence[str]) -> 
         yield from (f"    {line}" for line in wrapped(f"do: {diagnosis['advice']}"))
     if diagnosis["setting_to_change"] is not None:
         yield f"    change: {diagnosis['setting_to_change']}"
+    if diagnosis["fault"] is not None:
+        yield f"    who can fix it: {WHO_CAN_FIX[diagnosis['fault']]}"
     yield from (f"    {line}" for line in wrapped(f"known: {known_by(diagnosis)}"))
     for rival in diagnosis["rivals"][:RIVALS_MAX]:
         yield from (f"    {line}" for line in wrapped(f"may be {rival['cause']}: {rival['happened']}"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.rounds import newest
 from groupledger.jobs.process.instants import in_zone, lasted
+from groupledger.jobs.process.output import number_of
 from groupledger.jobs.process.terminal import coloured, printable, text_width
 from groupledger.jobs.warehouse.judged_logs import judged_rows
 from groupledger.schemas.words import Evidence, Severity, words_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
 
 RECENT = timedelta(days=1)
+A_MOMENT = timedelta(seconds=1)
 
 
 def incidents_of(
@@ -66,10 +68,10 @@ def lines(incident: Answer) -> Iterator[str]:
         yield f"    change: {incident['setting_to_change']}"
 
 
-def episode_lines(verdict: Answer, since: datetime) -> Iterator[str]:
+def episode_lines(verdict: Answer, since: datetime, as_of: datetime | None) -> Iterator[str]:
     """Yields the lines of the verdict on one episode (`transforms.incidents.verdicts`) for a terminal. The window of
-    the question begins at `since`."""
-    yield f"{coloured(verdict['severity'])}  {verdict['kind']}: {time_of(verdict, since)}"
+    the question begins at `since`, and `as_of` is the last known instant."""
+    yield f"{coloured(verdict['severity'])}  {verdict['kind']}: {time_of(verdict, since, as_of)}"
     yield from (f"    {line}" for line in wrapped(verdict["explanation"]))
     harm = "; ".join(harms(verdict))
     if harm:
@@ -80,27 +82,39 @@ def episode_lines(verdict: Answer, since: datetime) -> Iterator[str]:
     yield f"    known: {_evidence(verdict)}{also}"
 
 
-def time_of(found: Answer, since: datetime) -> str:
-    """Returns as text when an episode or a diagnosis began and was last seen, whether it is open, how long it lasted
-    and, if it began before `since`, how long before."""
-    last = in_zone(found["last_seen_at"])
-    end = f", open, last seen {last}" if found["until"] is None else f" to {last}"
-    length = lasted(found["last_seen_at"] - found["since"])
-    before = f", began {lasted(since - found['since'])} before this time" if found["since"] < since else ""
-    return f"{in_zone(found['since'])}{end} ({length}{before})"
+def time_of(found: Answer, since: datetime, as_of: datetime | None = None) -> str:
+    """Returns as text when an episode or a diagnosis began and was last seen, and how long it lasted; if it is open,
+    how long that was before `as_of`, the last instant that is known; and if it began before `since`, how long
+    before."""
+    begun, last = in_zone(found["since"]), in_zone(found["last_seen_at"])
+    lasts = found["last_seen_at"] - found["since"]
+    before = f"; began {lasted(since - found['since'])} before this time" if found["since"] < since else ""
+    if found["until"] is None:
+        seen = f"{last} ({lasted(lasts)} later)" if lasts else "then"
+        return f"{begun}, open: last seen {seen}{before_the_end(found['last_seen_at'], as_of)}{before}"
+    return (f"{begun} to {last} ({lasted(lasts)})" if lasts else f"{begun} (at one instant)") + before
+
+
+def before_the_end(last: datetime, as_of: datetime | None) -> str:
+    """Returns how long before the last known instant an open episode was last seen, as the end of a clause."""
+    if as_of is None:
+        return ""
+    gap = as_of - last
+    return f", {lasted(gap)} before the end of what is known" if gap >= A_MOMENT else ", at the end of what is known"
 
 
 def harms(verdict: Answer) -> Iterator[str]:
     """Yields the harm of an episode or a diagnosis as texts, as far as it is known."""
     if verdict["never_read_max"]:
-        yield f"at most {verdict['never_read_max']:,} records never read"
+        yield f"at most {number_of(verdict['never_read_max'], 'record')} never read"
     if verdict["duplicates_max"]:
         low = (
             f"{verdict['duplicates_min'] or 0:,} to " if verdict["duplicates_min"] != verdict["duplicates_max"] else ""
         )
-        yield f"{low}{verdict['duplicates_max']:,} records read twice"
+        yield f"{low}{number_of(verdict['duplicates_max'], 'record')} read twice"
     if verdict.get("records_behind"):
-        yield f"{verdict['records_behind']:,} records of lag at the end"
+        of = number_of(verdict["partitions_behind"], "partition")
+        yield f"{number_of(verdict['records_behind'], 'record')} of lag in {of}, when last seen"
     if verdict.get("unowned_partition_seconds"):
         yield f"partitions without an owner for {verdict['unowned_partition_seconds']:,} s, added up"
 

@@ -38,12 +38,13 @@ def _present(tables: ClusterRows, row: Answer, until: datetime) -> Answer:
     if found is None:
         severity = row["incident_severity"] or severity_of(row["status"])
         what = MEANS.get(row["status"]) or f"Incidents that are open: {row['open_incidents']:,}."
-        none = dict.fromkeys(("cause", "title", "who", "since", "harm", "remedy", "change"))
+        none = dict.fromkeys(("cause", "fault", "title", "who", "since", "harm", "remedy", "change"))
         return {**of_group, "severity": severity, **none, "what": what}
     return {
         **of_group,
         "severity": found.severity,
         "cause": found.cause,
+        "fault": found.fault,
         "title": found.title,
         "who": found.who,
         "since": found.since,

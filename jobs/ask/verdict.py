@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.diagnosis import is_shown, known_by, left_over, title
-from groupledger.jobs.ask.incidents import harms
+from groupledger.jobs.ask.incidents import before_the_end, harms
 from groupledger.jobs.process.instants import lasted
+from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX
 from groupledger.schemas.words import Evidence
 from groupledger.transforms.coverage.rules.coverage_at import iso
 
@@ -28,10 +29,12 @@ NO_REMEDY = "No setting is known that prevents it."
 class EpisodeSummary:
     """Summarizes one diagnosis or episode for somebody on call: `what` happened in one sentence, `more` about it, and
     the answers to the next questions. `until` is None while it goes on. `cause` is None if no cause is proved, and
-    `rivals` are then the possible causes; incidents without a diagnosis have neither."""
+    `rivals` are then the possible causes; incidents without a diagnosis have neither. `fault` is the word of `Fault`
+    for who can fix the cause, and `as_of` the last instant that was known."""
 
     severity: str
     cause: str | None
+    fault: str | None
     title: str
     what: str
     more: str | None
@@ -45,6 +48,16 @@ class EpisodeSummary:
     known: str
     rivals: Sequence[Answer]
     episode_ids: Sequence[str]
+    as_of: datetime | None = None
+
+    @property
+    def open_until(self) -> str:
+        """Returns how long before the last known instant an episode in progress was last seen."""
+        return before_the_end(self.since + self.lasts, self.as_of)
+
+    @property
+    def who_can_fix(self) -> str | None:
+        return None if self.fault is None else WHO_CAN_FIX[self.fault]
 
     @property
     def remedy(self) -> str:
@@ -59,12 +72,13 @@ class EpisodeSummary:
 def summaries(verdict: Answer) -> list[EpisodeSummary]:
     """Returns the summaries of the episodes of a verdict (`jobs.ask.why`), the most harmful first."""
     diagnosed = [of_diagnosis(each, verdict["episodes"]) for each in verdict["diagnosis"] if is_shown(each)]
-    return [*diagnosed, *map(of_episode, left_over(verdict))]
+    return [replace(each, as_of=verdict["as_of"]) for each in (*diagnosed, *map(of_episode, left_over(verdict)))]
 
 
 def mild(verdict: Answer) -> list[EpisodeSummary]:
     """Returns the summaries of the diagnoses without harm, such as a deployment."""
-    return [of_diagnosis(each) for each in verdict["diagnosis"] if not is_shown(each)]
+    found = [of_diagnosis(each) for each in verdict["diagnosis"] if not is_shown(each)]
+    return [replace(each, as_of=verdict["as_of"]) for each in found]
 
 
 def of_diagnosis(diagnosis: Answer, episodes: Sequence[Answer] = ()) -> EpisodeSummary:
@@ -111,6 +125,7 @@ def _summary(
     return EpisodeSummary(
         severity=row["severity"],
         cause=row.get("cause"),
+        fault=row.get("fault"),
         title=name,
         what=what,
         more=more,
@@ -145,7 +160,8 @@ def who(row: Mapping[str, str | None]) -> str | None:
 
 def pasted(name: str, each: EpisodeSummary) -> str:
     """Returns an episode of the group `name` as one line to paste into a chat, without a link."""
-    end = f", open, last seen {iso(each.since + each.lasts)}" if each.until is None else f" for {lasted(each.lasts)}"
+    is_open = f", open: last seen {iso(each.since + each.lasts)}{each.open_until}"
+    end = is_open if each.until is None else f" for {lasted(each.lasts)}"
     parts = [
         f"{each.severity.upper()} {name or '(the empty name)'}: {each.what}",
         f"Since {iso(each.since)}{end}.",

@@ -17,6 +17,7 @@ from groupledger.jobs.ask.diagnosis import diagnoses_of
 from groupledger.jobs.ask.group_activity import rebalances_of
 from groupledger.jobs.ask.group_timeline import places
 from groupledger.jobs.ask.incidents import incidents_of
+from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.lag_sums import lag_rounds
 from groupledger.jobs.ask.owner_changes import owner_changes
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
@@ -25,6 +26,7 @@ from groupledger.schemas.kinds.roots import POLL_TIMEOUT_EXCEEDED, RESTART, SESS
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT
 from groupledger.schemas.kinds.triggers import SESSION_EXPIRED as EXPIRED
 from groupledger.schemas.words import PauseScope, Severity
+from groupledger.transforms.coverage.rules.known import last_instant
 from groupledger.transforms.history.rules.pause import Pause, bounds_text
 from groupledger.transforms.incidents.verdicts import verdicts
 
@@ -65,13 +67,20 @@ def why(tables: ClusterRows, name: str, since: datetime, until: datetime | None)
         *_of_lag(rounds),
     ]
     found = diagnoses_of(tables, group, (since, until), every, rebalances, rounds)
-    return sorted(entries, key=lambda entry: entry["at"]), verdict(incidents, rebalances, found)
+    known = sources_known(tables, [name])
+    as_of = last_instant(known, known)
+    return sorted(entries, key=lambda entry: entry["at"]), verdict(incidents, rebalances, found, as_of)
 
 
-def verdict(incidents: Iterable[Answer], rebalances: Iterable[Answer], diagnosis: Sequence[Answer] = ()) -> Answer:
+def verdict(
+    incidents: Iterable[Answer],
+    rebalances: Iterable[Answer],
+    diagnosis: Sequence[Answer] = (),
+    as_of: datetime | None = None,
+) -> Answer:
     """Returns the verdict: `diagnosis` as given, the `episodes` of the incidents, the most harmful first, and `root`,
     `advice` and `setting_to_change`. These three are from the first episode or, without episodes, from the root of most
-    rebalances; they are null if no rebalance has a known root."""
+    rebalances; they are null if no rebalance has a known root. `as_of` is the last instant that a source knows."""
     episodes = verdicts(incidents)
     if episodes:
         worst = episodes[0]
@@ -81,6 +90,7 @@ def verdict(incidents: Iterable[Answer], rebalances: Iterable[Answer], diagnosis
     return {
         "diagnosis": [*diagnosis],
         "episodes": episodes,
+        "as_of": as_of,
         **dict(zip(("root", "advice", "setting_to_change"), named, strict=True)),
     }
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # The arguments that name groups, and those that are instants.
 NAMES = ("name", "names", "group")
 INSTANTS = ("at", "then", "now")
+LOGS = (Source.REQUEST_LOG, Source.SERVER_LOG)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all fields.")
 
 
@@ -79,9 +80,11 @@ class Question(Job):
     def close(self) -> None:
         """Prints until when the answer is known. Raises NotKnownError if the question asked about a later time."""
         topic = self.known[Source.TOPIC]
+        further = [log for log in LOGS if topic and (at := self.known[log]) is not None and at > topic]
+        logs = further if Source.INCIDENTS in self.sources else []  # these may have been seen in a log alone
         sources = [
-            f"{source} until {in_zone(at)}"
-            for source in self.sources
+            f"{source.replace('_', ' ')} until {in_zone(at)}"
+            for source in (*self.sources, *logs)
             if (at := self.known[source]) is not None and at != topic
         ]
         if topic is not None:

@@ -74,9 +74,10 @@ def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
     found = [each for each in verdict["diagnosis"] if is_shown(each)]
     episodes = left_over(verdict)
     shown = found if found or episodes else verdict["diagnosis"]
+    as_of = verdict["as_of"]
     lines = [
-        *(diagnosis_lines(each, since, others(each, verdict["episodes"])) for each in shown),
-        *(episode_lines(each, since) for each in episodes),
+        *(diagnosis_lines(each, since, as_of, others(each, verdict["episodes"])) for each in shown),
+        *(episode_lines(each, since, as_of) for each in episodes),
     ]
     for each in lines[:EPISODES_MAX]:
         yield from each

@@ -25,6 +25,15 @@ class Fault:
     NOBODY = "nobody"  # normal operation
 
 
+WHO_CAN_FIX = {
+    Fault.CLIENT: "whoever runs the group's consumers",
+    Fault.OPERATOR: "whoever operates topics, offsets, rights and deployments",
+    Fault.PRODUCER: "whoever runs the producers",
+    Fault.BROKERS: "whoever runs the brokers",
+    Fault.NOBODY: "nobody has to: this is normal operation",
+}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cause:
     """A cause of trouble. It is a rival in a diagnosis if it is possible, and neither proved nor ruled out.

@@ -51,5 +51,13 @@ def test_when_an_episode_was_last_seen() -> None:
     begun, seen = "2026-01-01T12:00:00.000Z", "2026-01-01T12:00:39.000Z"
     assert time_of(over, began) == f"{begun} to {seen} (39 s)"
     later = began + timedelta(seconds=10)
-    is_open = f"{begun}, open, last seen {seen} (39 s, began 10 s before this time)"
-    assert time_of({**over, "until": None}, later) == is_open
+    is_open = f"{begun}, open: last seen {seen} (39 s later)"
+    began_before = "; began 10 s before this time"
+    assert time_of({**over, "until": None}, later) == is_open + began_before
+    end = last + timedelta(minutes=2, seconds=33)
+    known = ", 2 min 33 s before the end of what is known"
+    assert time_of({**over, "until": None}, later, end) == is_open + known + began_before
+    assert time_of({**over, "until": None}, began, last) == f"{is_open}, at the end of what is known"
+    once = {"since": last, "last_seen_at": last, "until": None}
+    assert time_of(once, began, end) == f"{seen}, open: last seen then{known}"
+    assert time_of({**once, "until": last}, began) == f"{seen} (at one instant)"

@@ -36,6 +36,21 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_log_that_goes_further(tmp_path: Path, warehouse: Path) -> None:
+    """Goal: where incidents can come from a log that was read further than the topic, the answer names it."""
+    shutil.copytree(warehouse, tmp_path, dirs_exist_ok=True)
+    for log, minutes in (("request_log", 11), ("server_log", 9)):
+        write(tmp_path, "log_files", {"log": log, "last_logged_at": AT + minutes * MINUTE})
+
+    def known(words: str) -> list[str]:
+        found = CliRunner().invoke(main, [*words.split(), "--warehouse", str(tmp_path)])
+        return [line for line in found.stderr.splitlines() if line.startswith("known")]
+
+    of_topic = "known until 2026-01-01T12:10:00.000Z"
+    assert known("why pay --since 2026-01-01") == [f"{of_topic}, request log until 2026-01-01T12:11:00.000Z"]
+    assert known("rebalances pay") == [of_topic]
+
+
 @pytest.mark.parametrize(
     ("words", "until"),
     [

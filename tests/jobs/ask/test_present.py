@@ -29,6 +29,7 @@ def summary(severity: str) -> EpisodeSummary:
     return EpisodeSummary(
         severity=severity,
         cause="crash_loop",
+        fault="client",
         title="crash_loop (behind)",
         what="evil\x1b[31m came and went.",
         more=None,

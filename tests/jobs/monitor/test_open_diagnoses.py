@@ -33,6 +33,7 @@ def summary(cause: str | None = "crash_loop", since: datetime = AT) -> EpisodeSu
     return EpisodeSummary(
         severity="error",
         cause=cause,
+        fault=None,
         title="",
         what="",
         more=None,

@@ -37,6 +37,7 @@ EPISODE = IncidentEpisode(
 )
 FOUND = EpisodeSummary(
     cause=None,
+    fault=None,
     severity="error",
     title="crash_loop",
     what="worker-1 at 10.0.0.6 joined and went away 12 times.",
@@ -45,7 +46,7 @@ FOUND = EpisodeSummary(
     since=AT,
     until=None,
     lasts=timedelta(minutes=1),
-    harms=("40 records of lag at the end",),
+    harms=("40 records of lag in 1 partition, when last seen",),
     advice="Look in its log.",
     change="group.instance.id",
     known="inferred",
@@ -61,11 +62,15 @@ def test_the_words_of_a_diagnosis() -> None:
     message = Message("fired", "e1", episode)
     assert text_of(message, CONTEXT) == (
         "ERROR: pay on east: worker-1 at 10.0.0.6 joined and went away 12 times. It left each time."
-        " Harm: 40 records of lag at the end. Look in its log. Change: group.instance.id. Known: inferred."
+        " Harm: 40 records of lag in 1 partition, when last seen. Look in its log. Change: group.instance.id. Known: inferred."
     )
     body = BODIES["json"](message, CONTEXT)
     assert body is not None
-    wanted = {"cause": "crash_loop", "who": "worker-1 at 10.0.0.6", "harm": "40 records of lag at the end"}
+    wanted = {
+        "cause": "crash_loop",
+        "who": "worker-1 at 10.0.0.6",
+        "harm": "40 records of lag in 1 partition, when last seen",
+    }
     assert body.json == body.json | wanted | {"advice": "Look in its log.", "known": "inferred"}
 
 

@@ -13,6 +13,7 @@ from tests.jobs.serve.serving import AT
 
 CATCHES_UP = EpisodeSummary(
     cause="catching_up",
+    fault="nobody",
     severity="info",
     title="catching_up",
     what="The group lags and is catching up.",

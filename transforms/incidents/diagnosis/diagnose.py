@@ -24,7 +24,7 @@ from groupledger.schemas.words import Evidence, Severity
 from groupledger.transforms.incidents.diagnosis.deliveries import given_up_in, names_of
 from groupledger.transforms.incidents.diagnosis.episodes import episodes
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND
-from groupledger.transforms.incidents.diagnosis.harm import HARM_COLUMNS, harm_of, read_again_in
+from groupledger.transforms.incidents.diagnosis.harm import COUNTED, HARM_COLUMNS, harm_of, read_again_in
 from groupledger.transforms.incidents.diagnosis.judge import judged
 from groupledger.transforms.incidents.diagnosis.lag_signs import lag_seen
 from groupledger.transforms.incidents.diagnosis.member_signs import last_departures, members_at, restless
@@ -105,7 +105,7 @@ def _diagnosis(episode: TroubleEpisode, rows: DiagnosisRows) -> Diagnosis:
     who = _who(episode, rows, lag, found)
     facts = _facts(rows, seen)
     names = _names(episode, rows, lag, who) | {"topics": _topics(episode, rows, seen)}
-    harm = dict.fromkeys(HARM_COLUMNS) if episode.is_change else harm_of(episode, rows, lag)
+    harm = dict.fromkeys(COUNTED) if episode.is_change else harm_of(episode, rows, lag)
     incident = gravest(episode.incidents, found.cause)
     proof = [sign.name for sign in found.proof]
     return {
@@ -315,10 +315,12 @@ def _together(one: Diagnosis, other: Diagnosis) -> Diagnosis:
 
 
 def _harm_of_both(one: Diagnosis, other: Diagnosis) -> Diagnosis:
-    return {
+    worst = {
         name: max((each[name] for each in (one, other) if each[name] is not None), default=None)
         for name in HARM_COLUMNS
     }
+    most = max((one, other), key=lambda each: each["records_behind"] or 0)
+    return worst | {"partitions_behind": most["partitions_behind"]}
 
 
 def _order(diagnosis: Diagnosis) -> tuple[Any, ...]:

@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 HARM_COLUMNS = ("never_read_max", "duplicates_max", "duplicates_min", "records_behind", "unowned_partition_seconds")
+COUNTED = (*HARM_COLUMNS, "partitions_behind")
 OF_OFFSETS = {OFFSET_MOVED, READ_TWICE_OR_NEVER, GROUP_GONE}
 
 
 def harm_of(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen) -> dict[str, int | None]:
-    """Returns the harm of an episode, by HARM_COLUMNS."""
+    """Returns the harm of an episode, by COUNTED."""
+    behind = lag.troubled if lag.rows and not OF_OFFSETS.issuperset(episode.symptoms) else None
     certain, repeated = read_again_in(episode.moves) or (None, None)
     skipped = _sum(row["records_skipped"] for row in episode.moves)
     incidents = [row for row in episode.incidents if symptom_of_kind(row["kind"]) in episode.symptoms]
@@ -42,7 +44,8 @@ def harm_of(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen) -> dict[
         "never_read_max": _max([skipped, given_up, *(row["never_read_max"] for row in incidents)]),
         "duplicates_max": _max([repeated, in_vain, *(row["duplicates_max"] for row in incidents)]),
         "duplicates_min": _max([certain, *(row["duplicates_min"] for row in incidents)]),
-        "records_behind": lag.records if lag.rows and not OF_OFFSETS.issuperset(episode.symptoms) else None,
+        "records_behind": None if behind is None else sum(row["lag"] or 0 for row in behind),
+        "partitions_behind": None if behind is None else len(behind),
         "unowned_partition_seconds": unowned_seconds(rows.assignments, episode.since, episode.last_seen_at),
     }
 

@@ -43,6 +43,7 @@ STANDS_FOR_LONG = timedelta(minutes=1)  # a restart takes less
 LEAVE_UNPOLLED = ("apache-kafka-java", "librdkafka", "confluent-kafka-", "kafka-python")
 LATE_S = 30  # an owner that is later than this in a partition has a backlog there
 RHYTHM_MAX = 1.5  # of an interval between commits, which a busy process keeps late
+_TROUBLED = {LagStatus.GROWING, LagStatus.WAITING_FOR_TRANSACTION, LagStatus.STALLED, LagStatus.STOPPED}
 GROWS_FOR_LONG = timedelta(minutes=1)  # a burst is over before
 _STANDING = {LagStatus.STOPPED, LagStatus.STALLED, LagStatus.WAITING_FOR_TRANSACTION, LagStatus.AHEAD_OF_LOG}
 
@@ -66,6 +67,11 @@ class LagSeen:
     @property
     def records(self) -> int:
         return sum(row["lag"] or 0 for row in self.lagging)
+
+    @property
+    def troubled(self) -> list[Row]:
+        """Returns the rows that are judged, and the others whose status is trouble."""
+        return [row for row in self.rows if row in self.lagging or row["status"] in _TROUBLED]
 
 
 def lag_seen(episode: TroubleEpisode, rows: DiagnosisRows) -> LagSeen:

@@ -1,0 +1,63 @@
+"""Goal: the words around a diagnosis are the same on a terminal and on a page, and clear to whoever reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+
+from groupledger.jobs.ask.diagnosis import diagnosis_lines
+from groupledger.jobs.ask.verdict import EpisodeSummary, of_diagnosis, pasted, summaries
+from groupledger.jobs.serve.shown import templates
+from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX, Fault
+from groupledger.schemas.words import words_of
+from tests.transforms.incidents.group_rows import AT, MINUTE, found, incident, lag, member, sampled
+
+
+def lines(diagnosis: dict[str, Any]) -> list[str]:
+    return [click.unstyle(line) for line in diagnosis_lines(diagnosis, AT - 60 * MINUTE, AT + 5 * MINUTE, ())]
+
+
+def page(summary: EpisodeSummary) -> str:
+    macros: Any = templates().get_template("verdict.html").module
+    return " ".join(str(macros.facts(summary, None)).split())
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"), [("group_not_authorized", Fault.OPERATOR), ("inconsistent_protocol", Fault.CLIENT)]
+)
+def test_who_can_fix_it(kind: str, fault: str) -> None:
+    """Goal: a proved cause says whose it is; without a cause nobody is named."""
+    (diagnosis,) = found(incidents=[incident(kind)])
+    assert f"    who can fix it: {WHO_CAN_FIX[fault]}" in lines(diagnosis)
+    shown = page(of_diagnosis(diagnosis))
+    assert f'<dt>Who can fix it</dt><dd class="fault">{WHO_CAN_FIX[fault]}</dd>'.replace("'", "&#39;") in shown
+    unknown = diagnosis | {"cause": None, "fault": None}
+    assert not any("who can fix it" in line for line in lines(unknown))
+    assert "Who can fix it" not in page(of_diagnosis(unknown))
+
+
+def test_each_fault_has_words() -> None:
+    assert WHO_CAN_FIX.keys() == {*words_of(Fault)}
+
+
+def test_the_lag_of_which_partitions() -> None:
+    """Goal: the harm says how many partitions the lag is in, whatever the worst status is, and of when it is."""
+    rounds = sampled(
+        *(lag(at, 0, 50, 90, "stopped", no_progress_since=AT - MINUTE) for at in (0, 3)),
+        *(lag(at, 1, 50, 91, "stalled", no_progress_since=AT - MINUTE) for at in (0, 3)),
+        *(lag(at, 2, 50, 52, "ok") for at in (0, 3)),
+    )
+    (diagnosis,) = found(members=[member(f"m{n}", -9, None) for n in range(3)], **rounds)
+    assert "    harm: 81 records of lag in 2 partitions, when last seen" in lines(diagnosis)
+
+
+def test_an_open_episode() -> None:
+    """Goal: what is open says how long before the end of what is known it was last seen, on each way."""
+    (diagnosis,) = found(incidents=[incident("group_not_authorized", is_open=True)])
+    said = "4 min before the end of what is known"
+    assert lines(diagnosis)[0].endswith(f", open: last seen 2026-01-01T12:01:00.000Z (1 min later), {said}")
+    (summary,) = summaries({"diagnosis": [diagnosis], "episodes": [], "as_of": AT + 5 * MINUTE})
+    assert said in page(summary)
+    assert said in pasted("g", summary)
