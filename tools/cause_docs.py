@@ -43,6 +43,7 @@ possible.
 """
 PLACES = {
     "who": "a member",
+    "last": "",
     "times": "N times",
     "seconds": "N",
     "records": "N",
@@ -103,7 +104,8 @@ def _cause(cause: Cause) -> Iterator[str]:
     yield f"- **Symptoms:** {', '.join(f'`{symptom.name}`' for symptom in cause.symptoms)}"
     yield from _evidence(cause)
     if cause.against:
-        yield f"- **Excluded by any of:** {_meanings(cause.against)}"
+        yield "- **Excluded by any of:**"
+        yield from (f"    - {sign.meaning}" for sign in cause.against)
     yield f"- **What would decide it:** {cause.decided_by}"
     advice = _in_general(_advice(cause))
     if advice:
@@ -130,10 +132,6 @@ def _evidence(cause: Cause) -> Iterator[str]:
 
 def _with_sources(signs: Sequence[Sign]) -> str:
     return " **and** ".join(f"{sign.meaning.removesuffix('.')} ({sign.source})" for sign in signs)
-
-
-def _meanings(signs: Sequence[Sign]) -> str:
-    return " ".join(sign.meaning for sign in signs)
 
 
 def _advice(cause: Cause) -> Text:

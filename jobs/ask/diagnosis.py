@@ -214,7 +214,8 @@ def title(diagnosis: Answer) -> str:
 def known_by(diagnosis: Answer) -> str:
     """Returns how the cause is known, or that none is proved, and which kinds of incidents and further causes were seen
     with it."""
-    also = [printable(name) for name in (*diagnosis["kinds"], *diagnosis["beside"]) if name != diagnosis["cause"]]
+    names = dict.fromkeys((*diagnosis["kinds"], *diagnosis["beside"]))
+    also = [printable(name) for name in names if name != diagnosis["cause"]]
     beside = f"; with it: {', '.join(also)}" if also else ""
     if diagnosis["cause"] is None:
         left = "the possible causes follow" if diagnosis["rivals"] else "no known cause fits"

@@ -15,11 +15,17 @@ from typing import TYPE_CHECKING
 
 from groupledger.schemas.kinds import rows_of
 from groupledger.schemas.kinds.incidents import (
+    COMMIT_AHEAD_OF_END,
     COMMIT_FROM_OUTSIDE,
     FENCED_INSTANCE,
     INCIDENT_KINDS,
+    LOST_TO_RETENTION,
+    OPEN_TRANSACTION_IN_TOPIC,
     POLL_TIMEOUT,
+    REBALANCE_STUCK,
+    RETENTION_OVERTAKES,
     SESSION_EXPIRED,
+    STALLED_TRANSACTION,
     UNRELEASED_INSTANCE_ID,
 )
 from groupledger.schemas.words import LagFlag, LagStatus, OffsetEventCause, OffsetEventKind
@@ -57,10 +63,24 @@ _MEANING_OF_KIND = {kind.name: kind.meaning for kind in INCIDENT_KINDS}
 _REFUSALS = {COMMIT_FROM_OUTSIDE.name, *(kind.name for kind in INCIDENT_KINDS if kind.error_code is not None)}
 
 
+# Kinds that only samples show: of the ends and starts of logs, and of the states of groups.
+_SAMPLED = {
+    kind.name
+    for kind in (
+        COMMIT_AHEAD_OF_END,
+        LOST_TO_RETENTION,
+        OPEN_TRANSACTION_IN_TOPIC,
+        REBALANCE_STUCK,
+        RETENTION_OVERTAKES,
+        STALLED_TRANSACTION,
+    )
+}
+
+
 @cache
 def of_kind(kind: str) -> Sign:
     """Returns the sign that the episode has an incident of this kind."""
-    source = Source.REQUEST_LOG if kind in _REFUSALS else Source.TOPIC
+    source = Source.REQUEST_LOG if kind in _REFUSALS else Source.SAMPLES if kind in _SAMPLED else Source.TOPIC
     return Sign(name=kind, meaning=_MEANING_OF_KIND.get(kind, kind), source=source, kinds=(kind,))
 
 

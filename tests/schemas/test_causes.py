@@ -144,5 +144,19 @@ def test_a_claim_needs_its_sign(cause: Cause) -> None:
 
 
 PLACES = dict.fromkeys(
-    ("who", "times", "seconds", "records", "place", "offset", "members", "topics", "count", "duplicates", "detail"), "x"
+    (
+        "who",
+        "last",
+        "times",
+        "seconds",
+        "records",
+        "place",
+        "offset",
+        "members",
+        "topics",
+        "count",
+        "duplicates",
+        "detail",
+    ),
+    "x",
 )

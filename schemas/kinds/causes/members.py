@@ -68,7 +68,7 @@ SCALED_TO_ZERO = Cause(
 MEMBERS_LEFT = Cause(
     name="members_left",
     symptoms=_WITHOUT_MEMBERS,
-    happened=("The group's last member, {who}, left by itself.", _WAITING),
+    happened=("The group's last member{last} left by itself.", _WAITING),
     needs=(signs.NO_MEMBERS, signs.LAST_LEFT),
     against=(signs.LAST_EXPIRED, signs.LAST_POLL_TIMEOUT, signs.LAST_LEFT_TOGETHER, signs.BETWEEN_RUNS),
     proved_by=((signs.LAST_LEFT,),),
@@ -80,7 +80,7 @@ MEMBERS_EXPIRED = Cause(
     name="members_expired",
     symptoms=_WITHOUT_MEMBERS,
     happened=(
-        "The group's last member, {who}, stopped sending heartbeats and was removed. It did not leave by itself.",
+        "The group's last member{last} stopped sending heartbeats and was removed. It did not leave by itself.",
         _WAITING,
     ),
     needs=(signs.NO_MEMBERS, signs.LAST_EXPIRED),
@@ -93,7 +93,7 @@ MEMBERS_POLLED_TOO_LATE = Cause(
     name="members_polled_too_late",
     symptoms=_WITHOUT_MEMBERS,
     happened=(
-        "The group's last member, {who}, left because it had not polled within max.poll.interval.ms.",
+        "The group's last member{last} left because it had not polled within max.poll.interval.ms.",
         _WAITING,
     ),
     needs=(signs.NO_MEMBERS, signs.LAST_POLL_TIMEOUT),

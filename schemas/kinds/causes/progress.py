@@ -194,7 +194,7 @@ COMMITS_ONE_OFFSET_AGAIN = Cause(
         "{who} ",
         Clause("keeps committing the same offset {offset} of {place}", needs=(signs.SAME_OFFSET_AGAIN.name,)),
         Clause(
-            "stays at offset {offset} of {place}, and goes on in its other partitions",
+            "does not commit {place} any more, which stays at offset {offset}, and goes on in its other partitions",
             excludes=(signs.SAME_OFFSET_AGAIN.name,),
         ),
         ": {records} records wait.",

@@ -49,9 +49,9 @@ OPEN_TRANSACTION_IN_TOPIC = IncidentKind(
     meaning="A consumer has read all committed records, and an open transaction blocks the rest.",
     happened="The group has read up to the last stable offset of {count} partitions, where a transaction has been open"
     " for {seconds} s: {detail} records wait after that offset.",
-    advice="A consumer with isolation.level=read_committed is healthy and can only wait. Find the"
-    " transaction with kafka-transactions.sh find-hanging, abort it with kafka-transactions.sh abort, and look at its"
-    " producer.",
+    advice="A consumer with isolation.level=read_committed is healthy and can only wait. Find the producer with"
+    " kafka-transactions.sh describe-producers on such a partition; find-hanging lists transactions that have outlived"
+    " their timeout. Look at that producer, or abort its transaction with kafka-transactions.sh abort.",
     settings=("transaction.timeout.ms",),
     root=roots.TRANSACTION_NOT_ENDED,
     confidence=0.95,

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from groupledger.jobs.ask.diagnosis import diagnosis_lines
+from groupledger.jobs.ask.diagnosis import diagnosis_lines, known_by
 from groupledger.jobs.ask.verdict import EpisodeSummary, of_diagnosis, pasted, summaries
 from groupledger.jobs.serve.shown import templates
 from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX, Fault
@@ -61,3 +61,10 @@ def test_an_open_episode() -> None:
     (summary,) = summaries({"diagnosis": [diagnosis], "episodes": [], "as_of": AT + 5 * MINUTE})
     assert said in page(summary)
     assert said in pasted("g", summary)
+
+
+def test_nothing_is_named_twice() -> None:
+    (diagnosis,) = found(incidents=[incident("group_not_authorized")])
+    beside = diagnosis | {"kinds": ["poll_timeout"], "beside": ["poll_timeout"]}
+    assert known_by(beside).endswith("with it: poll_timeout")
+    assert "poll_timeout, poll_timeout" not in known_by(beside)

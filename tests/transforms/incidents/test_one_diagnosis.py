@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from groupledger.schemas.kinds.causes import CAUSES
+from groupledger.schemas.kinds.clauses import said
 from groupledger.schemas.words import Severity
-from tests.transforms.incidents.group_rows import AT, MINUTE, SECOND, event, found, incident, lag, member, sampled
+from tests.transforms.incidents.group_rows import (
+    AT,
+    EMPTY,
+    MINUTE,
+    SECOND,
+    event,
+    found,
+    incident,
+    lag,
+    member,
+    sampled,
+)
 
 AWAY = {"owned": False, "owner": None, "group_state": "Empty"}
 # Two members left, somebody moved the offsets forward, and two came back and read on.
@@ -86,3 +99,43 @@ def test_an_instance_that_fences_itself_is_no_crash_loop(says_it: bool) -> None:
     else:
         assert first["cause"] == "crash_loop"
         assert "4 times within 60 s" in first["explanation"]
+
+
+def test_a_rebalance_has_one_cause() -> None:
+    """Goal: a rebalance that does not end, while a log says why, is no second trouble, and its incident is kept."""
+    first, last = AT, AT + MINUTE
+    failed = incident(
+        "assignment_not_stored", probable_root="assignment_too_large", first_seen_at=first, last_seen_at=last
+    )
+    stuck = incident("rebalance_stuck", episode_id="s", evidence="inferred", confidence=0.95)
+    stuck |= {"first_seen_at": first + SECOND, "last_seen_at": last - SECOND}
+    (only,) = found(incidents=[failed, stuck])
+    assert (only["cause"], only["episode_ids"]) == ("assignment_too_large", ["e", "s"])
+    guess = failed | {"evidence": "inferred"}
+    assert len(found(incidents=[guess, stuck])) == 2
+
+
+def test_who_was_removed_by_an_administrator() -> None:
+    members = [member("m0", -9, None), member("m1", -9, 0.5, "admin_removed", leave_cause_confidence=1.0)]
+    (only,) = [each for each in found(members=members) if each["cause"] == "removed_by_administrator"]
+    assert (only["client_id"], only["explanation"]) == (
+        "m1",
+        "An administrator removed m1 at 10.0.0.2 from the group.",
+    )
+
+
+@pytest.mark.parametrize(("kind", "source"), [("open_transaction_in_topic", "samples"), ("offset_skip", "topic")])
+def test_what_shows_a_cause(kind: str, source: str) -> None:
+    """Goal: a last stable offset is in samples alone; the topic of offsets has none."""
+    waits = incident(kind, evidence="inferred", confidence=0.95)
+    events = [event("skipped", "no_member", records_skipped=4)] if kind == "offset_skip" else []
+    (only,) = found(incidents=[waits], offset_events=events)
+    assert only["sources"] == [source]
+
+
+def test_a_last_member_without_a_name() -> None:
+    """Goal: where the last member has no name, the sentence has no place for one."""
+    cause = next(each for each in CAUSES if each.name == "members_left")
+    assert said(cause.happened, ()).format(last="") == "The group's last member left by itself."
+    (first, *_) = found(members=[member("m0", -9, -1, "left")], **EMPTY)
+    assert first["explanation"].startswith("The group's last member, m0 at 10.0.0.2, left by itself.")

@@ -16,11 +16,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kinds.causes import assignment, members, progress, refused
+from groupledger.schemas.kinds.causes import CAUSES, assignment, members, progress, refused
 from groupledger.schemas.kinds.clauses import Fact, filled, settings_of
 from groupledger.schemas.kinds.signs import ONE_TOPIC_UNSEEN, SERVER_LOG_IMPORTED, SUBSCRIBED_TOPIC_UNSEEN, Source
-from groupledger.schemas.kinds.symptoms import BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS
+from groupledger.schemas.kinds.symptoms import BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS, REBALANCES_GO_ON
+from groupledger.schemas.kinds.triggers import ADMIN_REMOVED
 from groupledger.schemas.words import Evidence, Severity
+from groupledger.transforms.history.rules.departures import has_left_by
 from groupledger.transforms.incidents.diagnosis.deliveries import given_up_in, names_of
 from groupledger.transforms.incidents.diagnosis.episodes import episodes
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND
@@ -91,7 +93,7 @@ def diagnoses(rows: DiagnosisRows) -> list[Diagnosis]:
         if settles is None:
             kept.append(each)
         else:
-            settles.update(_harm_of_both(settles, each))
+            settles.update(_harm_of_both(settles, each), **_incidents_of_both(settles, each))
     return sorted(kept, key=_order, reverse=True)
 
 
@@ -199,6 +201,7 @@ def _names(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen, who: Row 
     moved = again + sum(row["records_skipped"] or 0 for row in events) + given_up_in(episode, rows)
     return {
         "who": _name(who),
+        "last": "" if who is None else f", {_name(who)},",
         "times": "once" if times == 1 else f"{times:,} times",
         "seconds": f"{round((ended - begun).total_seconds()):,}",
         "records": f"{lag.records or moved:,}",
@@ -240,6 +243,8 @@ def _who(  # noqa: PLR0911 - one for each way to know it
     gone = episode.within(rows.members, "left_at")
     if gone and any(sign.name.startswith("went_by") for sign in found.proof):
         return gone[-1]
+    if cause is members.REMOVED_BY_ADMINISTRATOR:
+        return next((row for row in reversed(gone) if has_left_by(row, ADMIN_REMOVED.name)), None)
     if worst is None or worst["owner"] is None or not LAGS & {*episode.symptoms}:
         return None
     return _owner(worst)
@@ -283,10 +288,25 @@ def _source(source: str, is_logged: bool) -> str:
 
 def _is_settled(one: Diagnosis, other: Diagnosis) -> bool:
     """Returns whether another diagnosis of the same time gives the cause that this one lacks."""
-    if one["cause"] is not None or other["cause"] is None or not {*one["episode_ids"]} <= {*other["episode_ids"]}:
+    if one["cause"] is not None or other["cause"] is None:
         return False
     names = [rival["cause"] for rival in one["rivals"]]
-    return _is_near(one, other) and (not names or other["cause"] in names)
+    has_its_incidents = {*one["episode_ids"]} <= {*other["episode_ids"]}
+    if has_its_incidents and _is_near(one, other) and (not names or other["cause"] in names):
+        return True
+    return _is_its_rebalance(one, other)
+
+
+def _is_its_rebalance(one: Diagnosis, other: Diagnosis) -> bool:
+    """Returns whether one is about a rebalance that another one, which a log proves, explains and covers: a group is in
+    one rebalance at a time."""
+    return bool(
+        one["symptom"] == REBALANCES_GO_ON.name
+        and other["evidence"] == Evidence.OBSERVED
+        and any(cause.name == other["cause"] and REBALANCES_GO_ON in cause.symptoms for cause in CAUSES)
+        and other["since"] <= one["since"]
+        and one["last_seen_at"] <= other["last_seen_at"]
+    )
 
 
 def _is_same(one: Diagnosis, other: Diagnosis) -> bool:
@@ -310,7 +330,8 @@ def _together(one: Diagnosis, other: Diagnosis) -> Diagnosis:
         "until": None if None in ends else max(ends),
         "last_seen_at": max(one["last_seen_at"], other["last_seen_at"]),
         **_harm_of_both(one, other),
-        **{name: sorted({*one[name], *other[name]}) for name in ("kinds", "episode_ids", "beside")},
+        **_incidents_of_both(one, other),
+        "beside": sorted({*one["beside"], *other["beside"]}),
     }
 
 
@@ -321,6 +342,10 @@ def _harm_of_both(one: Diagnosis, other: Diagnosis) -> Diagnosis:
     }
     most = max((one, other), key=lambda each: each["records_behind"] or 0)
     return worst | {"partitions_behind": most["partitions_behind"]}
+
+
+def _incidents_of_both(one: Diagnosis, other: Diagnosis) -> Diagnosis:
+    return {name: sorted({*one[name], *other[name]}) for name in ("kinds", "episode_ids")}
 
 
 def _order(diagnosis: Diagnosis) -> tuple[Any, ...]:
