@@ -62,7 +62,8 @@ def test_the_words_of_a_diagnosis() -> None:
     message = Message("fired", "e1", episode)
     assert text_of(message, CONTEXT) == (
         "ERROR: pay on east: worker-1 at 10.0.0.6 joined and went away 12 times. It left each time."
-        " Harm: 40 records of lag in 1 partition, when last seen. Look in its log. Change: group.instance.id. Known: inferred."
+        " Harm: 40 records of lag in 1 partition, when last seen. Look in its log. Change: group.instance.id."
+        " Known: inferred."
     )
     body = BODIES["json"](message, CONTEXT)
     assert body is not None
