@@ -131,10 +131,10 @@ QUESTIONS = (
         "Somebody reset the offsets. Who, and where were they before?",
         "audit seo-crawler",
         "With a request log it names principal, client and host. The packed day leaves its own out, to be small, and so it"
-        " says that there is none. `audit seo-crawler"
-        " --undo 34/23` prints the file that undoes it, `offsets NAME --at TIME --format csv` that of any instant, both"
-        " in the form that Kafka's own tool reads once the consumers are stopped. More: [who reset"
-        " offsets](asking.md#who-reset-offsets).",
+        " says that there is none. `audit seo-crawler --undo 34/23` prints the file that undoes it, for Kafka's own tool,"
+        " and says beside it what the group would read again. Do not execute the offsets of an earlier instant instead"
+        " (`offsets NAME --at TIME`): they take the group back over all that it has read since. More: [undoing a bad"
+        " reset](asking.md#undoing-a-bad-reset).",
     ),
     Question(
         "Which groups are about to lose their offsets?",

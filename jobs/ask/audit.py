@@ -1,9 +1,7 @@
-"""`groupledger audit`: who reset, moved or removed committed offsets, and the file that undoes it.
+"""`groupledger audit`: who reset, moved or removed committed offsets. `jobs.ask.undo` makes the file that undoes it.
 
 Events are rows of `offset_events`, and `transforms.offsets.rules.authors` finds who caused them. From the request log
 only requests are read that were in progress in a group when an event happened.
-
-Undoing an act means committing the offsets from before it, with a file for Kafka's reset tool (`jobs.ask.offsets_at`).
 """
 
 from __future__ import annotations
@@ -15,15 +13,14 @@ import pyarrow as pa
 
 from groupledger.jobs.ask.answers import refuse_unknown, topics_by_id, within
 from groupledger.jobs.ask.cluster_rows import as_scan
-from groupledger.jobs.ask.offsets_at import reset_file_lines
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.kafka.api_keys import ApiKey
-from groupledger.schemas.words import LogKind, OffsetEventCause, OffsetEventKind, OffsetStatus
+from groupledger.schemas.words import LogKind, OffsetEventCause
 from groupledger.transforms.offsets.rules.authors import APIS, CLOSE, DONE_BY_SOMEBODY, OF_REQUEST, LogSpan, acts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
@@ -139,34 +136,3 @@ def act_of(among: Sequence[Answer], record: str) -> Answer:
         if act["record"] == record:
             return act
     raise InputError(f"No operation begins with the record {printable(record)}: `groupledger audit` lists them.")
-
-
-def undo_lines(tables: ClusterRows, act: Answer) -> tuple[list[str], int]:
-    """Returns the lines of a file for Kafka's reset tool that undoes an act, and how many partitions the file leaves
-    out. It leaves out a partition if the offset before the act is not known, or if the act moved the group back and the
-    group has reached the earlier offset again."""
-    stands = tables.rows_if_any(
-        "committed_offsets",
-        *(("group_id", "=", act["group_id"]), ("is_removed", "=", False)),
-        columns=("topic", "partition", "committed_offset"),
-    )
-    reached = {(row["topic"], row["partition"]): row["committed_offset"] or 0 for row in stands}
-    before = [
-        {
-            "group_id": act["group_id"],
-            "topic": row["topic"],
-            "partition": row["partition"],
-            "committed_offset": row["offset_before"],
-            "status": OffsetStatus.COMMITTED if _is_undone(row, reached) else OffsetStatus.UNKNOWN,
-        }
-        for row in act["partitions"]
-    ]
-    lines = list(reset_file_lines([act["group_id"]], before))
-    return lines, len(before) - len(lines)
-
-
-def _is_undone(row: Answer, reached: Mapping[tuple[str, int], int]) -> bool:
-    before = row["offset_before"]
-    if before is None or row["kind"] != OffsetEventKind.REWOUND:
-        return before is not None
-    return bool(reached.get((row["topic"], row["partition"]), 0) < before)

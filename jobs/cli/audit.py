@@ -10,7 +10,7 @@ from groupledger.jobs.cli.instants import SINCE, UNTIL
 from groupledger.jobs.cli.limits import LIMIT, last
 from groupledger.jobs.cli.names import group_name
 from groupledger.jobs.cli.question import question
-from groupledger.jobs.process.output import print_answers, say
+from groupledger.jobs.process.output import print_answers, warn
 from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.words import Source
 
@@ -44,16 +44,18 @@ def audit(
     if undo is not None and as_json:
         raise click.UsageError("--undo prints a file: leave out --json.")
     tables = job.rows()
-    from groupledger.jobs.ask.audit import COLUMNS, OPTIONAL, act_of, cells, undo_lines
+    from groupledger.jobs.ask.audit import COLUMNS, OPTIONAL, act_of, cells
     from groupledger.jobs.ask.audit import audit as find
 
     found = find(tables, name, since, until)
     if undo is not None:
-        lines, left_out = undo_lines(tables, act_of(found, undo))
-        if left_out:
-            say(f"{left_out:,} partitions are left out: their offsets before are unknown, or were passed again")
-        if lines:
-            click.echo("\n".join(lines))
+        from groupledger.jobs.ask.undo import undo as undone
+
+        plan = undone(tables, act_of(found, undo))
+        if plan.lines:
+            click.echo("\n".join(plan.lines))
+        for note in plan.notes():
+            warn(note)
         return
     shown = last(found, limit)
     title, optional = ("Audit", ()) if name is None else (f"Audit of {printable(name)}", ("group_id",))

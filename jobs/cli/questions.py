@@ -13,7 +13,7 @@ from groupledger.jobs.cli.names import group_name, owned_place
 from groupledger.jobs.cli.options import on_warehouse
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
-from groupledger.jobs.process.output import print_answer, print_answers, print_json, say
+from groupledger.jobs.process.output import print_answer, print_answers, print_json, say, warn
 from groupledger.jobs.process.terminal import fitted, print_table, printable
 from groupledger.schemas.words import Source
 
@@ -128,6 +128,7 @@ def offsets(job: Job, *, names: tuple[str, ...], at: datetime | None, form: str,
     tables = job.rows()
     from groupledger.jobs.ask.answers import last_answered
     from groupledger.jobs.ask.offsets_at import COLUMNS, offsets_at, reset_file_lines
+    from groupledger.jobs.ask.undo import moved_back_note
 
     names, at = tuple(dict.fromkeys(names)), at or last_answered(tables)
     found = offsets_at(tables, names, at)
@@ -143,6 +144,9 @@ def offsets(job: Job, *, names: tuple[str, ...], at: datetime | None, form: str,
         say(f"{len(found) - len(reset):,} partitions are left out, since their offsets then are unknown: see --json")
     if reset:
         click.echo("\n".join(reset))
+    note = moved_back_note(tables, names, found)
+    if note is not None:
+        warn(note)
 
 
 @click.command()

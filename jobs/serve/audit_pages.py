@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse, Response
 
-from groupledger.jobs.ask.audit import act_of, audit, undo_lines, who
+from groupledger.jobs.ask.audit import act_of, audit, who
+from groupledger.jobs.ask.undo import undo as undo_of
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answer_models import Acts
 from groupledger.jobs.serve.api import Since, Until
@@ -66,10 +67,11 @@ def api_routes(warehouse: Warehouse) -> APIRouter:
         cluster: InCluster, group: OfGroup, record: Annotated[str, Query(description="As in the list.")]
     ) -> Response:
         """The file that `kafka-consumer-groups --reset-offsets --from-file` reads to undo an act: a line for each
-        partition, with topic, partition and offset. `record` is that of the act in the list."""
+        partition, with topic, partition and offset. `record` is that of the act in the list. Undoing a move forward
+        makes the group read again all that it has read since: `groupledger audit --undo` says how many records."""
         tables = warehouse.rows(cluster)
-        lines, _ = undo_lines(tables, act_of(audit(tables, name_in(group)), record))
-        return Response("".join(f"{line}\n" for line in lines), media_type="text/csv")
+        plan = undo_of(tables, act_of(audit(tables, name_in(group)), record))
+        return Response("".join(f"{line}\n" for line in plan.lines), media_type="text/csv")
 
     return api
 

@@ -15,6 +15,7 @@ _OPEN = signs.of_kind(incidents.OPEN_TRANSACTION_IN_TOPIC.name)
 _UNREAD = signs.of_kind(incidents.PARTITION_NOT_READ.name)
 _AHEAD = signs.of_kind(incidents.COMMIT_AHEAD_OF_END.name)
 _TURNS = signs.of_kind(incidents.TWO_COMMITTERS.name)
+_UNDO = "If this was a mistake, `groupledger audit --undo` prints the offsets from before it for Kafka's reset tool."
 _REQUESTS = "The request log of that time: who sent it, from which host, as which principal."
 
 OPEN_TRANSACTION = Cause(
@@ -94,7 +95,7 @@ RESET_AT_REST = Cause(
     needs=(signs.MOVED_AT_REST,),
     against=(signs.TOPIC_RECREATED, signs.MOVED_REPEATEDLY),
     proved_by=((signs.MOVED_AT_REST,),),
-    advice="If this was a mistake, `groupledger offsets` exports the earlier offsets, so that you can reset to them.",
+    advice=f"{_UNDO} It leaves out what the group has read up to again.",
     kind=incidents.OFFSET_REWIND.name,
     decided_by=_REQUESTS,
     fault=Fault.OPERATOR,
@@ -106,7 +107,8 @@ SKIPPED_AT_REST = Cause(
     needs=(signs.SKIPPED_AT_REST,),
     against=(signs.MOVED_REPEATEDLY,),
     proved_by=((signs.SKIPPED_AT_REST,),),
-    advice="If this was a mistake, `groupledger offsets` exports the earlier offsets, so that you can reset to them.",
+    advice="If this was a mistake, read the skipped records with another group: `groupledger audit --undo` prints their"
+    " ranges. A reset of this group to its earlier offsets would make it read again all that it has read since.",
     kind=incidents.OFFSET_SKIP.name,
     decided_by=_REQUESTS,
     fault=Fault.OPERATOR,
@@ -211,7 +213,7 @@ GROUP_DELETED = Cause(
     happened="Somebody deleted the group and all its committed offsets.",
     needs=(signs.GROUP_DELETED,),
     proved_by=((signs.GROUP_DELETED,),),
-    advice="If this was a mistake, `groupledger offsets` exports the earlier offsets, so that you can reset to them.",
+    advice=_UNDO,
     decided_by=_REQUESTS,
     fault=Fault.OPERATOR,
 )
@@ -221,7 +223,7 @@ OFFSETS_DELETED = Cause(
     happened="Somebody may have deleted committed offsets of {count} partitions.",
     needs=(signs.OFFSETS_DELETED,),
     against=(signs.GROUP_DELETED, signs.TOPIC_DELETED, signs.TOPIC_RECREATED),
-    advice="If this was a mistake, `groupledger offsets` exports the earlier offsets, so that you can reset to them.",
+    advice=_UNDO,
     decided_by=_REQUESTS,
     fault=Fault.OPERATOR,
 )
@@ -244,8 +246,8 @@ GROUP_EXPIRED = Cause(
     needs=(signs.OFFSETS_EXPIRED,),
     against=(signs.GROUP_DELETED, signs.of_kind(incidents.OFFSETS_EXPIRED.name)),
     proved_by=((signs.OFFSETS_EXPIRED,),),
-    advice="If it comes back, auto.offset.reset decides where it starts. `groupledger offsets` exports the earlier"
-    " offsets.",
+    advice="If it comes back, auto.offset.reset decides where it starts. `groupledger offsets --at` exports the earlier"
+    " offsets: reset to them before it comes back.",
     settings=("offsets.retention.minutes", "auto.offset.reset"),
     decided_by="The brokers' offsets.retention.minutes.",
     fault=Fault.OPERATOR,

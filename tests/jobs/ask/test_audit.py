@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
+from groupledger.jobs.ask.undo import NOT_KNOWN, READ_UP_TO, WENT_BACK
 from groupledger.jobs.cli.main import main
 from groupledger.schemas.kafka.api_keys import ApiKey
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, fill, served, write
@@ -92,14 +93,71 @@ def test_who_did_it(warehouse: Path) -> None:
 
 
 def test_undo(warehouse: Path) -> None:
-    """Goal: the file has the offsets before, without those that are not known or have been passed again."""
-    assert run(warehouse, "audit", "pay", "--undo", "7/40").stdout == "orders,0,900\norders,1,900\n"
+    """Goal: the file has the offsets before, without those that are not known or have been passed again, and it says
+    which of the two for each partition."""
+    plain = run(warehouse, "audit", "pay", "--undo", "7/40")
+    assert (plain.stdout, "Careful" in plain.stderr) == ("orders,0,900\norders,1,900\n", False)
     gone = run(warehouse, "audit", "pay", "--undo", "7/70")
-    assert (gone.stdout, "1 partitions are left out" in gone.stderr) == ("", True)
-    assert run(warehouse, "audit", "pay", "--undo", "7/60").stdout == ""
+    assert (gone.stdout, gone.stderr.splitlines()[0]) == ("", f"left out: orders 2: {NOT_KNOWN}")
+    passed = run(warehouse, "audit", "pay", "--undo", "7/60")
+    assert (passed.stdout, passed.stderr.splitlines()[0]) == ("", f"left out: orders 3: {READ_UP_TO}")
     refused = run(warehouse, "audit", "pay", "--undo", "1/1")
     assert (refused.exit_code, "1/1" in refused.stderr) == (2, True)
     assert run(warehouse, "audit", "nobody").exit_code == 2
+
+
+@pytest.fixture
+def moved_forward(tmp_path: Path) -> Path:
+    """Returns a group that was moved forward over 80 records: in one partition it has gone on, in one it stands, in one
+    it has gone back, and in one its offset was deleted as well, at 300."""
+    fill(tmp_path, "pay", "orders", "m")
+    event = {"group_id": "pay", "topic": "orders", "happened_at": AT, "kafka_partition": 7, "kind": "skipped"}
+    event |= {"cause": "no_member", "offset_before": 25, "offset_after": 45, "records_skipped": 20}
+    deleted = {**event, "partition": 4, "kafka_offset": 50, "kind": "deleted", "happened_at": AT + MINUTE}
+    deleted |= {"offset_before": 300, "offset_after": None, "records_skipped": None, "cause": None}
+    skips = ({**event, "partition": partition, "kafka_offset": 40 + partition} for partition in range(4))
+    write(tmp_path, "offset_events", *skips, deleted)
+    stands = {0: 281, 1: 45, 2: 10, 4: 1_000}
+    standing = {"group_id": "pay", "topic": "orders", "is_removed": False}
+    write(
+        tmp_path,
+        "committed_offsets",
+        *({**standing, "partition": partition, "committed_offset": offset} for partition, offset in stands.items()),
+    )
+    return tmp_path
+
+
+def test_undoing_a_move_forward(moved_forward: Path) -> None:
+    """Goal: whoever undoes a move forward sees first that the group would read again what it has read since, how much,
+    and for how many lost records, and gets the ranges to read by another group; all of it beside the file."""
+    plan = run(moved_forward, "audit", "pay", "--undo", "7/40")
+    assert plan.stdout == "orders,0,25\norders,1,25\norders,3,25\n"
+    left_out, careful, *ranges, known = plan.stderr.splitlines()
+    assert left_out == f"left out: orders 2: {WENT_BACK}"
+    assert "moves pay back by 296 records, for at most 60 that it never read: the other 236 it has read" in careful
+    assert "with another group" in careful
+    assert [line.strip() for line in ranges] == [f"orders {partition}: offsets 25 to 44" for partition in (0, 1, 3)]
+    assert known.startswith("known until")
+    deletion = run(moved_forward, "audit", "pay", "--undo", "7/50")
+    assert deletion.stdout == "orders,4,300\n"
+    assert "back by 700 records that lie below its present offsets" in deletion.stderr
+
+
+def test_past_offsets_of_a_group_that_went_on(moved_forward: Path) -> None:
+    """Goal: a file of past offsets comes with a warning if it would move the group back, by how many records; the file
+    itself has no word of it, and a look at the past has no warning."""
+    commit = {"topic": "orders", "partition": 0, "offset": 200}
+    record = {"group_id": "pay", "kafka_partition": 7, "kafka_offset": 3, "kafka_timestamp": AT - MINUTE}
+    record |= {"record_type": "offset_commit", "is_tombstone": False, "ingest_date": AT.date()}
+    ahead = {**record, "kafka_offset": 4, "offset_commit": {**commit, "partition": 1, "offset": 60}}
+    write(moved_forward, "coordinator_records", {**record, "offset_commit": commit}, ahead)
+    asked = ("offsets", "pay", "--at", "2026-01-01T12:01:00Z")
+    csv = run(moved_forward, *asked, "--format", "csv")
+    assert csv.stdout == "orders,0,200\norders,1,60\n"
+    assert "Careful: pay committed beyond" in csv.stderr
+    assert "moves back by 81 records in 1 partition," in csv.stderr
+    assert "audit NAME --undo RECORD" in csv.stderr
+    assert "Careful" not in run(moved_forward, *asked).stderr
 
 
 def test_pages(warehouse: Path) -> None:
@@ -113,6 +171,7 @@ def test_pages(warehouse: Path) -> None:
             True,
             False,
         )
+        assert page.text.count("<code>groupledger audit --undo 7/40</code>") == 1
         assert page.text.count("unknown: the imported request logs end at") == 2
         found = client.get(f"/api/v1{path}/audit?limit=2").json
         assert (found["left_out"], [act["record"] for act in found["acts"]]) == (1, ["7/60", "7/70"])
