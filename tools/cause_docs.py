@@ -124,6 +124,7 @@ def _evidence(cause: Cause) -> Iterator[str]:
     proofs = [tuple(sign for sign in proof if sign not in cause.needs) for proof in cause.proved_by]
     if not all(proofs):
         yield f"- **Proved by:** {_with_sources(cause.needs)}"
+        yield from (f"- **Observed if also:** {_with_sources(proof)}" for proof in proofs if proof)
         return
     if cause.needs:
         yield f"- **Needs:** {_with_sources(cause.needs)}"

@@ -17,7 +17,15 @@ from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.words import LogKind, OffsetEventCause
-from groupledger.transforms.offsets.rules.authors import APIS, CLOSE, DONE_BY_SOMEBODY, OF_REQUEST, LogSpan, acts
+from groupledger.transforms.offsets.rules.authors import (
+    APIS,
+    CLOSE,
+    DONE_BY_SOMEBODY,
+    OF_REQUEST,
+    LogSpan,
+    acts,
+    name_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,14 +128,7 @@ def cells(act: Answer) -> Answer:
 
 def who(act: Answer) -> str:
     """Returns the authors of an act as text, or why none is known."""
-    return " or ".join(map(author, act["authors"])) or f"unknown: {act['reason']}"
-
-
-def author(each: Answer) -> str:
-    """Returns one author as text: principal, client and host, as far as they are known, or else the member id."""
-    host = each["client_host"]
-    parts = (each["principal"], each["client_id"], host and f"at {host.removeprefix('/')}")
-    return " ".join(filter(None, parts)) or each["member_id"] or "a client without a name"
+    return " or ".join(map(name_of, act["authors"])) or f"unknown: {act['reason']}"
 
 
 def act_of(among: Sequence[Answer], record: str) -> Answer:

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import last_known, within
+from groupledger.jobs.ask.audit import audit
 from groupledger.jobs.ask.incidents import harms, time_of, wrapped
 from groupledger.jobs.ask.rounds import of_round
 from groupledger.jobs.ask.share import share_deliveries, share_passes
@@ -107,6 +108,7 @@ def diagnoses_of(
                 tables, "assignments", of_group, ("valid_from", "valid_to"), (begin, end), OWNER_COLUMNS
             ),
             offset_events=tables.rows_if_any("offset_events", of_group, *within("happened_at", since, until)),
+            acts=cache(lambda: audit(tables, group["group_id"], since, until)),
             events=events,
             requests=requests,
             rounds=sums_of(shared) if is_share else rounds,

@@ -103,7 +103,9 @@ def others(diagnosis: Answer, episodes: Sequence[Answer]) -> list[str]:
     """Returns the names of the further members that the episodes of a diagnosis are about, each once. Only episodes of
     a kind whose explanation the diagnosis has count."""
     own = [each for each in episodes if each["episode_id"] in diagnosis["episode_ids"]]
-    kinds = {each["kind"] for each in own if each["explanation"] == diagnosis["explanation"]}
+    kinds = {
+        each["kind"] for each in own if each["explanation"] and diagnosis["explanation"].startswith(each["explanation"])
+    }
     names = dict.fromkeys(who(each) for each in own if each["kind"] in kinds)
     return [name for name in names if name is not None and name != who(diagnosis)]
 

@@ -499,6 +499,15 @@ NO_DELETE_REQUEST = Sign(
     meaning="The request log of that time has requests of the group, and none that deletes offsets or groups.",
     source=Source.REQUEST_LOG,
 )
+ONE_REQUEST_DID_IT = Sign(
+    name="one_request_did_it",
+    meaning="The request log has one request for each of these operations, which was under way then: its principal,"
+    " client and host are named.",
+    source=Source.REQUEST_LOG,
+)
+A_REQUEST_DID_IT = Sign(
+    name="a_request_did_it", meaning="Several requests may have done it at that time.", source=Source.REQUEST_LOG
+)
 REQUESTS_IMPORTED = Sign(
     name="requests_imported", meaning="A request log of that time was imported.", source=Source.REQUEST_LOG
 )

@@ -33,7 +33,7 @@ CLASSIC_ONLY = re.compile(r"(?<![\w.])(partition\.assignment\.strategy|session\.
 CONDITIONAL = {
     f"{cause.name} {part} {number}": (text, clause)
     for cause in CAUSES
-    for part, text in (("happened", cause.happened), ("advice", cause.advice))
+    for part, text in (("happened", cause.happened), ("by", cause.by), ("advice", cause.advice))
     for number, clause in enumerate(clauses_of(text))
     if clause.needs or clause.excludes
 }

@@ -45,6 +45,8 @@ class Cause:
     proved_by      sets of signs; each set proves the cause, together with `needs`. If there is no set, the cause is
                    never proved, and can only be a rival
     happened       the sentences about it, in clauses, which may need signs as well as facts
+    by             who did it, in clauses that need signs. They follow the sentences of an incident, too, and then
+                   `advice` is shown with them
     advice         what to do; empty if the brokers are at fault
     settings       the settings to change, one in a clause only if the clause holds
     decided_by     what would prove the cause or rule it out while it is a rival
@@ -62,6 +64,7 @@ class Cause:
     suspected_by: tuple[Sign, ...] = ()
     against: tuple[Sign, ...] = ()
     proved_by: tuple[tuple[Sign, ...], ...] = ()
+    by: Text = ""
     advice: Text = ""
     settings: tuple[str | Clause, ...] = ()
     kind: str | None = None

@@ -15,7 +15,14 @@ _OPEN = signs.of_kind(incidents.OPEN_TRANSACTION_IN_TOPIC.name)
 _UNREAD = signs.of_kind(incidents.PARTITION_NOT_READ.name)
 _AHEAD = signs.of_kind(incidents.COMMIT_AHEAD_OF_END.name)
 _TURNS = signs.of_kind(incidents.TWO_COMMITTERS.name)
-_UNDO = "If this was a mistake, `groupledger audit --undo` prints the offsets from before it for Kafka's reset tool."
+_UNDO = (
+    "If this was a mistake, `groupledger audit` lists it, and its --undo prints the offsets from before it for Kafka's"
+    " reset tool."
+)
+_BY = (
+    Clause(" By the request log it was {author}.", needs=(signs.ONE_REQUEST_DID_IT.name,)),
+    Clause(" By the request log it was one of these: {author}.", needs=(signs.A_REQUEST_DID_IT.name,)),
+)
 _REQUESTS = "The request log of that time: who sent it, from which host, as which principal."
 
 OPEN_TRANSACTION = Cause(
@@ -94,7 +101,8 @@ RESET_AT_REST = Cause(
     " again.",
     needs=(signs.MOVED_AT_REST,),
     against=(signs.TOPIC_RECREATED, signs.MOVED_REPEATEDLY),
-    proved_by=((signs.MOVED_AT_REST,),),
+    proved_by=((signs.MOVED_AT_REST,), (signs.MOVED_AT_REST, signs.ONE_REQUEST_DID_IT)),
+    by=_BY,
     advice=f"{_UNDO} It leaves out what the group has read up to again.",
     kind=incidents.OFFSET_REWIND.name,
     decided_by=_REQUESTS,
@@ -106,9 +114,11 @@ SKIPPED_AT_REST = Cause(
     happened="Somebody moved the group's offsets forward while it had no members: the records between are never read.",
     needs=(signs.SKIPPED_AT_REST,),
     against=(signs.MOVED_REPEATEDLY,),
-    proved_by=((signs.SKIPPED_AT_REST,),),
-    advice="If this was a mistake, read the skipped records with another group: `groupledger audit --undo` prints their"
-    " ranges. A reset of this group to its earlier offsets would make it read again all that it has read since.",
+    proved_by=((signs.SKIPPED_AT_REST,), (signs.SKIPPED_AT_REST, signs.ONE_REQUEST_DID_IT)),
+    by=_BY,
+    advice="If this was a mistake, read the skipped records with another group: `groupledger audit` lists it, and its"
+    " --undo prints their ranges. A reset of this group to its earlier offsets would make it read again all that it has"
+    " read since.",
     kind=incidents.OFFSET_SKIP.name,
     decided_by=_REQUESTS,
     fault=Fault.OPERATOR,
@@ -212,7 +222,8 @@ GROUP_DELETED = Cause(
     symptoms=(GROUP_GONE, OFFSET_MOVED),
     happened="Somebody deleted the group and all its committed offsets.",
     needs=(signs.GROUP_DELETED,),
-    proved_by=((signs.GROUP_DELETED,),),
+    proved_by=((signs.GROUP_DELETED,), (signs.GROUP_DELETED, signs.ONE_REQUEST_DID_IT)),
+    by=_BY,
     advice=_UNDO,
     decided_by=_REQUESTS,
     fault=Fault.OPERATOR,

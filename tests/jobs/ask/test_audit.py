@@ -92,6 +92,13 @@ def test_who_did_it(warehouse: Path) -> None:
     assert "1 before these are left out" in table.stderr
 
 
+def test_why_names_who_it_was(warehouse: Path) -> None:
+    """Goal: the diagnosis names the same as the audit, from the request log."""
+    done = run(warehouse, "why", "pay", "--since", "2026-01-01T11:55:00Z", "--until", "2026-01-01T12:05:00Z")
+    assert f"it was User:ops {HOSTILE} at 10.0.0.9." in " ".join(done.stdout.split())
+    assert "known: by request log and topic, observed" in done.stdout
+
+
 def test_undo(warehouse: Path) -> None:
     """Goal: the file has the offsets before, without those that are not known or have been passed again, and it says
     which of the two for each partition."""

@@ -137,6 +137,7 @@ def test_what_happened(tmp_path: Path) -> None:
     lost = {"from_generation": 3, "to_generation": 4, "member_count": 2, "scheduled_delay_ms": 300_000}
     write(tmp_path, "rebalances", {"kafka_offset": 5, "happened_at": AT + MINUTE, "is_hole": False, **lost})
     event = {"kind": "skipped", "topic": "orders", "happened_at": AT + 2 * MINUTE, "cause": "no_member"}
+    event |= {"kafka_partition": 7, "kafka_offset": 9}
     write(
         tmp_path,
         "offset_events",

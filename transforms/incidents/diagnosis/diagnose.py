@@ -23,6 +23,7 @@ from groupledger.schemas.kinds.symptoms import BEHIND, NO_PROGRESS, NOBODY_HAS_P
 from groupledger.schemas.kinds.triggers import ADMIN_REMOVED
 from groupledger.schemas.words import Evidence, Severity
 from groupledger.transforms.history.rules.departures import has_left_by
+from groupledger.transforms.incidents.diagnosis.authorship import authors_in
 from groupledger.transforms.incidents.diagnosis.deliveries import given_up_in, names_of
 from groupledger.transforms.incidents.diagnosis.episodes import episodes
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND
@@ -143,22 +144,24 @@ def _sentences(
     cause: Cause | None, incident: Row | None, symptom: str, facts: frozenset[str], names: Mapping[str, str]
 ) -> Diagnosis:
     """Returns the texts of a diagnosis: what happened, what to do and what to change. If an incident describes the same
-    cause, its texts are used, so that all texts agree. Where no cause is known, an incident says what happened if it
-    alarms by itself; else `symptom` is the sentence."""
+    cause, its texts are used, so that all texts agree; only who did it is added. Where no cause is known, an incident
+    says what happened if it alarms by itself; else `symptom` is the sentence."""
     says_it = incident is not None and (
         incident["severity"] != Severity.INFO if cause is None else incident["kind"] == cause.kind
     )
+    by = "" if cause is None else filled(cause.by, facts, names)
+    advice = "" if cause is None else filled(cause.advice, facts, names)
     if incident is not None and says_it:
         return {
-            "explanation": incident["explanation"],
-            "advice": None,
+            "explanation": f"{incident['explanation']}{by}",
+            "advice": advice if cause is not None and cause.by else None,
             "setting_to_change": incident["setting_to_change"],
         }
     if cause is None:
         return {"explanation": symptom, "advice": None, "setting_to_change": None}
     return {
-        "explanation": _sentence(cause, facts, names),
-        "advice": filled(cause.advice, facts, names) or None,
+        "explanation": f"{_sentence(cause, facts, names)}{by}",
+        "advice": advice or None,
         "setting_to_change": ", ".join(settings_of(cause.settings, facts)) or None,
     }
 
@@ -209,6 +212,7 @@ def _names(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen, who: Row 
         "offset": "-" if worst is None or worst["committed_offset"] is None else f"{worst['committed_offset']:,}",
         "members": f"{len(members_at(rows, episode.last_seen_at)):,}",
         "count": f"{len(turns) or len(lag.lagging) or len(events):,}",
+        "author": authors_in(episode, rows),
         **names_of(episode, rows),
     }
 

@@ -37,6 +37,7 @@ class DiagnosisRows:
     the fetches of a client that brokers throttled between two instants, and `offsets_in_transactions(since, until)` the
     TxnOffsetCommit requests of the group. `unseen_topics(instant)` returns the
     subscribed topics that brokers were asked for by name, and did not return, in the last two rounds by that instant.
+    `acts()` returns who moved or removed the group's committed offsets (`transforms.offsets.rules.authors`).
     A share group has `deliveries`, the batches of its state as they were written, and rounds of `share_rounds`.
     """
 
@@ -49,6 +50,7 @@ class DiagnosisRows:
     generations: Sequence[Row] = ()
     assignments: Sequence[Row] = ()
     offset_events: Sequence[Row] = ()
+    acts: Callable[[], Sequence[Row]] = lambda: ()
     deliveries: Sequence[Row] = ()
     events: Sequence[Row] = ()
     requests: Sequence[Row] = ()

@@ -9,6 +9,7 @@ from groupledger.schemas.kafka.api_keys import ApiKey
 from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.causes import CAUSES
 from groupledger.schemas.words import CoordinatorEventKind, Evidence
+from groupledger.transforms.incidents.diagnosis.authorship import see_authors
 from groupledger.transforms.incidents.diagnosis.deliveries import see_deliveries
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Seen
 from groupledger.transforms.incidents.diagnosis.lag_signs import owners_went_on, signs_of_lag
@@ -46,6 +47,7 @@ def signs_seen(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen) -> Se
         seen.add(signs.WENT_ON.name)
     see_members(episode, rows, seen)
     see_deliveries(episode, rows, seen)
+    see_authors(episode, rows, seen)
     _see_logs(episode, rows, lag, seen)
     return seen
 

@@ -82,6 +82,13 @@ def acts(
     return sorted(found, key=lambda act: (act["happened_at"], act["group_id"], act["record"]))
 
 
+def name_of(author: Row) -> str:
+    """Returns an author as text: principal, client and host, as far as they are known, or else the member id."""
+    host = author["client_host"]
+    parts = (author["principal"], author["client_id"], host and f"at {host.removeprefix('/')}")
+    return " ".join(filter(None, parts)) or author["member_id"] or "a client without a name"
+
+
 def _by_group(requests: Iterable[Row]) -> defaultdict[str, list[Row]]:
     found: defaultdict[str, list[Row]] = defaultdict(list)
     for row in requests:
