@@ -123,7 +123,13 @@ def _owners(tables: ClusterRows, events: Sequence[Answer]) -> list[Answer]:
 
 def cells(act: Answer) -> Answer:
     """Returns an act with its columns as texts, for a table on a terminal."""
-    return {**act, "what": ", ".join(act["kinds"]), "who": who(act)}
+    skipped = act["records_skipped"]
+    return {
+        **act,
+        "what": ", ".join(act["kinds"]),
+        "who": who(act),
+        "records_skipped": None if skipped is None else f"at most {skipped:,}",
+    }
 
 
 def who(act: Answer) -> str:

@@ -48,6 +48,11 @@ ROOT_OF_TRIGGER = {
     EXPIRED.name: SESSION_EXPIRED,
 }
 WHO_STOOD_STILL = {PauseScope.GROUP: "stood still", PauseScope.PARTITIONS: "the partitions that moved stood still"}
+# Some of the skipped offsets may hold no record, as `records_skipped` of `offset_events` says.
+RECORDS_MOVED = {
+    "records_repeated": "{:,} records to be read again",
+    "records_skipped": "at most {:,} records never read",
+}
 STATIC_MEMBERSHIP = "group.instance.id"
 
 
@@ -153,10 +158,10 @@ def _of_offsets(tables: ClusterRows, name: str, since: datetime, until: datetime
         together[row["happened_at"], row["kind"], row["topic"], row["cause"]].append(row)
     for (at, kind, topic, cause), rows in together.items():
         parts = [places([(topic, row["partition"]) for row in rows])]
-        for column, what in (("records_repeated", "to be read again"), ("records_skipped", "never read")):
+        for column, words in RECORDS_MOVED.items():
             records = sum(row[column] or 0 for row in rows)
             if records:
-                parts.append(f"{records:,} records {what}")
+                parts.append(words.format(records))
         if cause is not None:
             parts.append(f"cause: {cause}")
         yield _entry(at, "offset", kind, "; ".join(parts))

@@ -87,6 +87,7 @@ def test_who_did_it(warehouse: Path) -> None:
     assert reset["known_until"]["request_log"] == "2026-01-01T12:01:00.000Z"
     assert rows(warehouse, "pay", "--since", "2026-01-01T12:09:10Z")[0]["record"] == "7/70"
     assert (len(rows(warehouse)), rows(warehouse, "audit")) == (3, [])
+    assert "at most 50" in run(warehouse, "audit", "pay").stdout
     table = run(warehouse, "audit", "pay", "--limit", "2")
     assert "unknown: the imported" in table.stdout
     assert "1 before these are left out" in table.stderr
@@ -178,6 +179,7 @@ def test_pages(warehouse: Path) -> None:
             True,
             False,
         )
+        assert "at most 50" in page.text
         assert page.text.count("<code>groupledger audit --undo 7/40</code>") == 1
         assert page.text.count("unknown: the imported request logs end at") == 2
         found = client.get(f"/api/v1{path}/audit?limit=2").json

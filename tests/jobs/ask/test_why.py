@@ -151,7 +151,7 @@ def test_what_happened(tmp_path: Path) -> None:
     assert [((entry["at"] - AT) // MINUTE, entry["what"], entry["how"], entry["text"]) for entry in entries] == [
         (0, "lag", "ok", "4 records; most in orders 0 of pod-0"),
         (1, "rebalance", None, "generation 3 to 4; 2 members then; Connect keeps what it lost for at most 300,000 ms"),
-        (2, "offset", "skipped", "orders 0 1; 2,000 records never read; cause: no_member"),
+        (2, "offset", "skipped", "orders 0 1; at most 2,000 records never read; cause: no_member"),
         (3, "lag", "stopped", "905 records; most in orders 1 of pod-1; ok before"),
         (4, "lag", "ok", "0 records; partitions without a known lag: 1; stopped before"),
     ]
