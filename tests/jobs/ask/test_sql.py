@@ -177,6 +177,7 @@ EXPECTED: dict[str, tuple[dict[str, str], str, set[tuple[Any, ...]]]] = {
     "longest-pauses": ({"top": "1000"}, "cluster", {(SIMULATED,)}),
     "members-removed": ({}, "cluster leave_cause", {(SIMULATED, "session_expired")}),
     "most-moved-partitions": ({"top": "1000"}, "group_id topic partition", {("old", "orders", 0)}),
+    "never-read": ({}, "group_id what topic partition", {("x", "commit_gap", None, None)}),
     "offset-events": ({}, "group_id partition kind", {("x", 1, "expired")}),
     "offsets-gone-back": ({}, "group_id partition regression", {("g1", 0, 15)}),
     "owners-at": (
