@@ -12,7 +12,7 @@ from groupledger.schemas.instants import instant_of_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
 
 def instant(text: str) -> datetime:
@@ -26,6 +26,11 @@ def instant(text: str) -> datetime:
             f"{text!r} is not a valid time: write one as 2026-01-31T14:03:00Z, 14:03 (the last time that it was), or 2h"
             " (two hours ago)."
         ) from error
+
+
+def age_of(at: datetime) -> timedelta:
+    """Returns how long ago an instant was."""
+    return instant_of_ms(now_ms()) - at
 
 
 def _set_zone(ctx: click.Context, _option: click.Parameter, name: str | None) -> None:

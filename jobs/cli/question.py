@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from groupledger.jobs.cli.instants import in_a_zone
+from groupledger.jobs.cli.instants import age_of, in_a_zone
 from groupledger.jobs.cli.options import Job, on_warehouse
 from groupledger.jobs.process.errors import NotKnownError
 from groupledger.jobs.process.instants import in_zone
@@ -70,7 +70,8 @@ class Question(Job):
 
     @property
     def not_known(self) -> str | None:
-        return why_not_known(self.known, self.sources, self.time)
+        since = self.time.since
+        return why_not_known(self.known, self.sources, self.time, None if since is None else age_of(since))
 
     def say_none(self, text: str) -> None:
         """Prints `text`, which says that there is no result, if all of the time that was asked for is known."""

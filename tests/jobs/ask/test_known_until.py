@@ -108,6 +108,18 @@ def test_a_question_beyond(warehouse: Path, words: str, *, has_answer: bool) -> 
     assert all(row["known_until"] == last["known_until"] for row in rows)
 
 
+def test_an_age_on_a_ledger_that_ended(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: an age counts back from now, and where nobody has read that far, the sentence names the --since that has an
+    answer: as long before what is known. That one works."""
+    monkeypatch.setattr("groupledger.jobs.cli.instants.now_ms", lambda: round((AT + 720 * MINUTE).timestamp() * 1_000))
+    asked = ["why", "pay", "--warehouse", str(warehouse)]
+    found = CliRunner().invoke(main, [*asked, "--since", "2h"])
+    assert (found.exit_code, found.stderr.strip()[-40:]) == (4, "a time before, as --since 2026-01-01T10:10:00Z."[-40:])
+    assert CliRunner().invoke(main, [*asked, "--since", "2026-01-01T10:10:00Z"]).exit_code == 0
+    partly = CliRunner().invoke(main, [*asked, "--since", "12h", "--until", "2026-01-01T12:11:00Z"])
+    assert (partly.exit_code, partly.stderr.strip()[-22:]) == (4, "ask for a time before.")
+
+
 def test_a_group_that_is_not_known(warehouse: Path) -> None:
     """Goal: a wrong name is reported as wrong, whatever time was asked for."""
     found = CliRunner().invoke(main, ["why", "pey", "--since", "2h", "--warehouse", str(warehouse)])

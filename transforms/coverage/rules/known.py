@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.words import Source
@@ -60,14 +60,18 @@ def topic_known_until(coverage: Iterable[Mapping[str, object]], partitions: Coll
     return min((ends[partition] for partition in partitions), default=None) if ends.keys() >= {*partitions} else None
 
 
-def why_not_known(known: Known, sources: Iterable[str], time: Time) -> str | None:
+def why_not_known(known: Known, sources: Iterable[str], time: Time, age: timedelta | None = None) -> str | None:
     """Returns one sentence, with the remedy, about the sources that do not reach to the end of the question's time;
-    None if all of that time is known."""
+    None if all of that time is known. `age` is how long ago the question's window begins: if all sources end before it,
+    the sentence names a beginning that is as long before their ends."""
     lacking = [(source, known[source]) for source in sources if _is_beyond(source, known[source], time)]
     if not lacking:
         return None
     limits = [UNTIL[source][0].format(iso(end)) if end is not None else UNTIL[source][1] for source, end in lacking]
-    earlier = ", or ask for a time before" if all(end is not None for _, end in lacking) else ""
+    ends = [end for _, end in lacking if end is not None]
+    earlier = ", or ask for a time before" if len(ends) == len(lacking) else ""
+    if earlier and age is not None and age > timedelta() and time.since is not None and time.since >= min(ends):
+        earlier += f", as --since {(min(ends) - age).strftime('%Y-%m-%dT%H:%M:%SZ')}"
     return f"Not known for all of the time that was asked: {', and '.join(limits)}; {REMEDY}{earlier}."
 
 
