@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.answers import group_row, within
+from groupledger.jobs.ask.answers import group_row, of_groups, within
 from groupledger.jobs.ask.commits import commit_log, commits_now
 from groupledger.jobs.ask.owner import unseen_in
 from groupledger.jobs.ask.rebalances import is_birth, is_within, rebalances_with_triggers
@@ -180,7 +180,10 @@ def nearest_topics(tables: ClusterRows, topic: str) -> list[str]:
     return [] if unseen is None else unseen.nearest_names
 
 
-def committers(tables: ClusterRows, since: datetime | None, until: datetime | None, top: int) -> list[Answer]:
-    """Returns the `top` groups with the most commits in [since, until)."""
-    commits = commit_log(tables, *within("kafka_timestamp", since, until))
+def committers(
+    tables: ClusterRows, since: datetime | None, until: datetime | None, top: int, name: str | None = None
+) -> list[Answer]:
+    """Returns the `top` groups with the most commits in [since, until): of all, or only the group `name`."""
+    named = [] if name is None else of_groups(tables, name)
+    commits = commit_log(tables, *named, *within("kafka_timestamp", since, until))
     return tables.query(COMMITTERS, {"top": top}, commit_log=commits)

@@ -237,18 +237,25 @@ def topics(job: Job, *, top: int | None, as_json: bool) -> None:
 
 
 @click.command()
+@group_name
 @question(Source.TOPIC)
 @SINCE
 @UNTIL
 @TOP
-def committers(job: Job, *, since: datetime | None, until: datetime | None, top: int, as_json: bool) -> None:
-    """Show the groups that commit most."""
+def committers(
+    job: Job, *, name: str | None, since: datetime | None, until: datetime | None, top: int, as_json: bool
+) -> None:
+    """Show the groups that commit most, or how often the group NAME commits."""
     tables = job.rows()
+    from groupledger.jobs.ask.answers import refuse_unknown
     from groupledger.jobs.ask.group_activity import COMMITTER_COLUMNS
     from groupledger.jobs.ask.group_activity import committers as most_committing
 
-    found = most_committing(tables, since, until, top)
-    print_answers("Most commits", COMMITTER_COLUMNS, found, as_json=as_json)
+    if name is not None:
+        refuse_unknown(tables, name)
+    found = most_committing(tables, since, until, top, name)
+    title = "Most commits" if name is None else f"Commits of {printable(name)}"
+    print_answers(title, COMMITTER_COLUMNS, found, as_json=as_json)
 
 
 @click.command()

@@ -153,3 +153,23 @@ def test_only_some_rows(warehouse: Path) -> None:
     write(warehouse, "lag", rows)
     found = run(warehouse, "topics", "--top", "1", "--json")
     assert [json.loads(line)["topic"] for line in found.stdout.splitlines()] == ["refunds"]
+
+
+def test_commits_of_a_group(warehouse: Path) -> None:
+    """Goal: `committers` takes a group's NAME, as the other questions do, and refuses one that is not known."""
+    at = KNOWN_UNTIL - timedelta(hours=1)
+    record = {"cluster": "east", "kafka_partition": 0, "kafka_timestamp": at, "record_type": "offset_commit"}
+    record |= {"is_tombstone": False, "ingest_date": at.date()}
+    commit = {"topic": "orders", "partition": 0}
+    rows = [
+        {**record, "group_id": name, "kafka_offset": number, "offset_commit": {**commit, "offset": number}}
+        for number, name in enumerate(["billing", "orders", "billing"])
+    ]
+    group = {"cluster": "east", "group_id": "billing", "group_type": "classic", "is_alive": True, "kafka_partition": 0}
+    write(warehouse, "groups", [group])
+    write(warehouse, "coordinator_records", rows)
+    found = [json.loads(line) for line in run(warehouse, "committers", "billing", "--json").stdout.splitlines()]
+    assert [(row["group_id"], row["commits"]) for row in found] == [("billing", 2)]
+    assert len(run(warehouse, "committers", "--json").stdout.splitlines()) == 2
+    refused = run(warehouse, "committers", "biling")
+    assert (refused.exit_code, "did you mean billing" in refused.stderr) == (2, True)
