@@ -1,6 +1,6 @@
 """Writes `docs/on_call.md`: `python -m tools.on_call`.
 
-Each of the thirteen questions has a command, followed by its output for the demo's day (`jobs.demo.shipped`), which
+Each of the fourteen questions has a command, followed by its output for the demo's day (`jobs.demo.shipped`), which
 ends at noon here. A test runs all of them again and compares.
 """
 
@@ -30,7 +30,7 @@ WIDTH_MAX = 260
 HEAD = """\
 <!-- Made by `python -m tools.on_call`; a test runs every command again and compares the answers. -->
 
-# On call: thirteen questions
+# On call: fourteen questions
 
 Each has one command, what it answers, and the page that says more. The answers are real ones, of the day that comes with
 groupledger. To ask the same yourself, make that day first; it takes some seconds, and neither Java nor Kafka:
@@ -71,7 +71,8 @@ QUESTIONS = (
         "What is wrong with this group, since when, and who can fix it?",
         "why shipping-labels --since 2026-11-25T10:00Z --limit 3",
         "The diagnosis comes first: the cause if it is proved, else those that are left. Then what it cost, the setting to"
-        " change, and how it is known. Below stands what happened, in the order of time. More: [causes](causes.md).",
+        " change, who has to act, and how it is known. If nobody of yours runs these clients, send those lines to whoever"
+        " does. Below stands what happened, in the order of time. More: [causes](causes.md).",
     ),
     Question(
         "How far behind is it, and is that a problem?",
@@ -102,6 +103,13 @@ QUESTIONS = (
         "sql --named processed-twice",
         "`RECORDS_MIN` and `RECORDS_MAX` bound it. `observed` was refused by a broker; `inferred` follows from the commits."
         " `groupledger sql --list` shows all ready queries. More: [in SQL](sql.md).",
+    ),
+    Question(
+        "Did we lose anything?",
+        "sql --named never-read",
+        "Records that no member of a group ever read, at most `RECORDS_MAX`, with their offsets where these are known:"
+        " passed by a reset, by retention, or by `auto.offset.reset`. Read them with another group; a reset of this one"
+        " would read again all that it has read since. More: [undoing a bad reset](asking.md#undoing-a-bad-reset).",
     ),
     Question(
         "Who rebalances all the time?",
