@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -34,6 +35,7 @@ OPTIONS = {
     "project": "groupledger",
     "extensions": "myst_parser",
     "html_theme": "furo",
+    "copyright": (ROOT / "NOTICE").read_text().splitlines()[1].removeprefix("Copyright "),
     "html_static_path": "static",
     "html_css_files": "site.css",
     "html_title": "groupledger",
@@ -42,6 +44,11 @@ OPTIONS = {
     "myst_heading_anchors": "6",
     "myst_links_external_new_tab": "1",
 }
+BLOCK = re.compile(r'<div class="highlight">(?=<pre>(?P<text>.*?)</pre>)', re.DOTALL)
+TAG = re.compile(r"<[^>]*>")
+PICTURE = re.compile(r'<img alt="[^"]*" src="(?P<file>_images/[^"]+)" />')
+TEXT_WIDTH_MAX = 120
+"""Wider blocks are tables that a command prints: wrapped, their columns would be lost."""
 FROM_ELSEWHERE = ("script", "img", "iframe", "link")
 
 
@@ -74,6 +81,8 @@ def built() -> list[str]:
     done = subprocess.run([*command, *options, str(SOURCES), str(SITE)], check=False)
     if done.returncode:
         raise SetupError("Sphinx has warned: its lines above name page and line.")
+    for page in SITE.glob("*.html"):
+        page.write_text(readable(page.read_text()))
     return problems(SITE)
 
 
@@ -100,6 +109,17 @@ def moved(text: str, folder: Path) -> str:
         return match["text"].strip("[]")  # a folder
 
     return LINK.sub(of_link, text)
+
+
+def readable(page: str) -> str:
+    """Returns the HTML of a page in which blocks of wide tables have the class `wide`, and each picture is a link to
+    its file, so that it can be read on a small screen."""
+
+    def of_block(match: re.Match[str]) -> str:
+        widest = max(map(len, unescape(TAG.sub("", match["text"])).splitlines()), default=0)
+        return '<div class="highlight wide">' if widest > TEXT_WIDTH_MAX else match[0]
+
+    return PICTURE.sub(r'<a href="\g<file>" title="Enlarge">\g<0></a>', BLOCK.sub(of_block, page))
 
 
 def navigation(index: str) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PAGE = ROOT / "docs" / "on_call.md"
 END = datetime(2026, 11, 25, 12, tzinfo=timezone.utc)
-WIDTH_MAX = 260
+WIDTH_MAX, TEXT_WIDTH_MAX = 260, 116
 HEAD = """\
 <!-- Made by `python -m tools.on_call`; a test runs every command again and compares the answers. -->
 
@@ -57,6 +57,7 @@ class Question:
     reading: str
     """How to read the answer, with a link to the page that says more."""
     lines_max: int = 12
+    width_max: int = WIDTH_MAX
 
 
 QUESTIONS = (
@@ -73,6 +74,7 @@ QUESTIONS = (
         "The diagnosis comes first: the cause if it is proved, else those that are left. Then what it cost, the setting to"
         " change, who has to act, and how it is known. If nobody of yours runs these clients, send those lines to whoever"
         " does. Below stands what happened, in the order of time. More: [causes](causes.md).",
+        width_max=TEXT_WIDTH_MAX,
     ),
     Question(
         "How far behind is it, and is that a problem?",
@@ -165,7 +167,7 @@ def described(question: Question, warehouse: str) -> Iterator[str]:
     yield f"## {question.title}\n"
     yield f"    $ groupledger {question.command}"
     lines = answer(question.command, warehouse)
-    yield from (f"    {shortened(line)}".rstrip() for line in lines[: question.lines_max])
+    yield from (f"    {shortened(line, question.width_max)}".rstrip() for line in lines[: question.lines_max])
     if len(lines) > question.lines_max:
         yield "    ..."
     yield f"\n{question.reading}\n"
@@ -179,8 +181,8 @@ def answer(command: str, warehouse: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def shortened(line: str) -> str:
-    return line if len(line) <= WIDTH_MAX else f"{line[: WIDTH_MAX - 4]} ..."
+def shortened(line: str, width_max: int) -> str:
+    return line if len(line) <= width_max else f"{line[: width_max - 4]} ..."
 
 
 @contextmanager
