@@ -141,6 +141,13 @@ class Group:
         (answer,) = self.stage.admin.list_consumer_group_offsets([asked]).values()
         return {each.partition: each.offset for each in answer.result().topic_partitions if each.offset >= 0}
 
+    def member_id(self, name: str) -> str:
+        """Returns the id that the coordinator gave to a member. A librdkafka consumer that another thread polls may
+        never answer this itself."""
+        (answer,) = self.stage.admin.describe_consumer_groups([self.id]).values()
+        found: str = next(each.member_id for each in answer.result().members if each.client_id == self.client_id(name))
+        return found
+
     def ends(self) -> dict[int, int]:
         """Returns the end offsets of the group's topic, by partition."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]

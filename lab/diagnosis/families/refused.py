@@ -101,8 +101,9 @@ def in_a_members_name(group: Group) -> None:
     group.keep_polling(consumer)
     group.calm()
     group.cause("speaks_in_anothers_name", "1", beside="member_went_back two_committers")
+    member_id = group.member_id("1")
     while group.stage.now() < group.stage.seconds - 10:
-        commit_as(group, consumer.memberid(), generation=1, offset=1)
+        commit_as(group, member_id, generation=1, offset=1)
         time.sleep(REFUSED_S)
 
 
