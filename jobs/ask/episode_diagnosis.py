@@ -66,9 +66,9 @@ def diagnoses_of_incidents(tables: ClusterRows, incidents: Iterable[Answer], mos
     return {key: each for key, each in found.items() if each is not None}
 
 
-def diagnosed_lines(incident: Answer, diagnosis: EpisodeSummary | None) -> Iterator[str]:
-    """Yields the lines of an incident for a terminal, and the diagnosis of its episode if that says something else. All
-    names in the lines are escaped."""
-    yield from lines(incident)
+def diagnosed_lines(incident: Answer, diagnosis: EpisodeSummary | None, as_of: datetime | None) -> Iterator[str]:
+    """Yields the lines of an incident for a terminal, as of the last known instant, and the diagnosis of its episode if
+    that says something else. All names in the lines are escaped."""
+    yield from lines(incident, as_of)
     if diagnosis is not None and not incident["explanation"].startswith(diagnosis.what):
         yield from (f"    {line}" for line in wrapped(f"diagnosis: {diagnosis.title}. {diagnosis.what}"))

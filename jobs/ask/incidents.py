@@ -56,12 +56,14 @@ def rows_not_judged(tables: ClusterRows) -> int:
     return max(imported - judged, 0)
 
 
-def lines(incident: Answer) -> Iterator[str]:
-    """Yields the lines of an incident for a terminal; all names in them are escaped."""
+def lines(incident: Answer, as_of: datetime | None = None) -> Iterator[str]:
+    """Yields the lines of an incident for a terminal, as of the last known instant; all names in them are escaped."""
     when = in_zone(incident["first_seen_at"])
     if incident["last_seen_at"] != incident["first_seen_at"]:
         when += f" to {in_zone(incident['last_seen_at'])}"
-    yield f"{when}  {coloured(incident['severity'])}  {incident['kind']}{' (open)' if incident['is_open'] else ''}"
+    gap = before_the_end(incident["last_seen_at"], as_of).removeprefix(",")
+    is_open = (f" (open: last seen{gap})" if gap else " (open)") if incident["is_open"] else ""
+    yield f"{when}  {coloured(incident['severity'])}  {incident['kind']}{is_open}"
     yield f"    group {printable(incident['group_id'])}, episode {incident['episode_id'][:8]}: {_evidence(incident)}"
     yield from (f"    {line}" for line in wrapped(incident["explanation"]))
     if incident["setting_to_change"] is not None:

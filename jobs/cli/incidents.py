@@ -14,6 +14,7 @@ from groupledger.jobs.process.output import print_json, say
 from groupledger.jobs.process.terminal import fitted
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.words import Severity, Source, words_of
+from groupledger.transforms.coverage.rules.known import last_instant
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -76,8 +77,9 @@ def incidents(  # noqa: PLR0913 - one for each option
         print_json(found)
         return judged_nobody
     diagnoses = diagnoses_of_incidents(tables, found, DIAGNOSED_MAX)
+    as_of = last_instant(job.known, job.known)
     for incident in found:
-        for line in diagnosed_lines(incident, diagnoses.get(incident["episode_id"])):
+        for line in diagnosed_lines(incident, diagnoses.get(incident["episode_id"]), as_of):
             click.echo("\n".join(fitted(line)))
     if not found:
         lesser = len(incidents_of(tables, names, since, kind, Severity.INFO))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
 
 from groupledger.jobs.ask.diagnosis import diagnosis_lines, known_by
+from groupledger.jobs.ask.incidents import lines as incident_lines
 from groupledger.jobs.ask.verdict import EpisodeSummary, of_diagnosis, pasted, summaries
 from groupledger.jobs.serve.shown import templates
 from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX, Fault
 from groupledger.schemas.words import words_of
 from tests.transforms.incidents.group_rows import AT, MINUTE, found, incident, lag, member, sampled
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 def lines(diagnosis: dict[str, Any]) -> list[str]:
@@ -61,6 +65,16 @@ def test_an_open_episode() -> None:
     (summary,) = summaries({"diagnosis": [diagnosis], "episodes": [], "as_of": AT + 5 * MINUTE})
     assert said in page(summary)
     assert said in pasted("g", summary)
+
+
+@pytest.mark.parametrize(
+    ("as_of", "said"),
+    [(AT + 5 * MINUTE, "(open: last seen 4 min before the end of what is known)"), (None, "(open)")],
+)
+def test_an_open_incident_of_a_list(as_of: datetime | None, said: str) -> None:
+    row = incident("group_not_authorized", group_id="g", is_open=True)
+    assert click.unstyle(next(incident_lines(row, as_of))).endswith(f"  ERROR  group_not_authorized {said}")
+    assert "open" not in click.unstyle(next(incident_lines(row | {"is_open": False}, as_of)))
 
 
 def test_nothing_is_named_twice() -> None:
