@@ -9,7 +9,7 @@ from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.warehouse.judged_logs import judged_rows
 from groupledger.jobs.warehouse.known_until import noted_until
 from groupledger.schemas.words import Source
-from groupledger.transforms.coverage.rules.known import topic_known_until
+from groupledger.transforms.coverage.rules.known import LOGS, topic_known_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.transforms.coverage.rules.known import Known
-
-LOGS = (Source.REQUEST_LOG, Source.SERVER_LOG)
 
 
 def sources_known(tables: ClusterRows, names: Sequence[str] = ()) -> Known:

@@ -15,12 +15,9 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
 
 SEVERITIES = words_of(Severity)
-# The lag statuses that are trouble now.
-TROUBLED = {
-    *(LagStatus.GROWING, LagStatus.REWOUND, LagStatus.AHEAD_OF_LOG, LagStatus.STALLED, LagStatus.STOPPED),
-}
 # A group that has stopped hurts as much as one with an error, whether an incident says so or not.
 HURTS = {LagStatus.STALLED, LagStatus.STOPPED}
+# The lag statuses that are trouble now, each with its meaning.
 MEANS = {
     LagStatus.STOPPED: "Records wait, and nobody commits.",
     LagStatus.STALLED: "Records wait, and each commit is of the same offset.",
@@ -28,6 +25,7 @@ MEANS = {
     LagStatus.REWOUND: "The committed offset went back: records are read again.",
     LagStatus.AHEAD_OF_LOG: "The committed offset lies beyond the end of the log.",
 }
+TROUBLED = {*MEANS}
 
 
 def severity_of(status: str | None) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,9 @@ CONF = click.option(
     help="A YAML file with settings that replace the defaults.",
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+FORM = partial(
+    click.option, "--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True
+)
 
 NO_WAREHOUSE = (
     "Which warehouse? Give --warehouse DIR or set GROUPLEDGER_WAREHOUSE. `groupledger serve --demo` shows an example"

@@ -19,7 +19,7 @@ from groupledger.jobs.process.errors import NotKnownError
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import KNOWN_UNTIL, print_json, say
 from groupledger.schemas.words import Source
-from groupledger.transforms.coverage.rules.known import Time, is_nothing_known, last_instant, why_not_known
+from groupledger.transforms.coverage.rules.known import LOGS, Time, is_nothing_known, last_instant, why_not_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 # The arguments that name groups, and those that are instants.
 NAMES = ("name", "names", "group")
 INSTANTS = ("at", "then", "now")
-LOGS = (Source.REQUEST_LOG, Source.SERVER_LOG)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all fields.")
 
 

@@ -10,7 +10,7 @@ import click
 from groupledger.jobs.cli.completion import group_names, topic_names
 from groupledger.jobs.cli.instants import AT_OR_LAST, SINCE, UNTIL
 from groupledger.jobs.cli.names import group_name, owned_place
-from groupledger.jobs.cli.options import on_warehouse
+from groupledger.jobs.cli.options import FORM, on_warehouse
 from groupledger.jobs.cli.question import question
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import print_answer, print_answers, print_json, say, warn
@@ -115,14 +115,7 @@ def owner(job: Job, *, name: str | None, topic: str, partition: int, at: datetim
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=group_names)
 @question(Source.TOPIC)
 @AT_OR_LAST
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "csv", "json"]),
-    default="table",
-    show_default=True,
-    help="csv: the file that kafka-consumer-groups --reset-offsets --from-file reads.",
-)
+@FORM(help="csv: the file that kafka-consumer-groups --reset-offsets --from-file reads.")
 def offsets(job: Job, *, names: tuple[str, ...], at: datetime | None, form: str, as_json: bool) -> None:
     """Show the committed offsets of one or several groups at an instant."""
     tables = job.rows()

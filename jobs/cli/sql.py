@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from groupledger.jobs.cli.options import NO_WAREHOUSE, WAREHOUSE
+from groupledger.jobs.cli.options import FORM, NO_WAREHOUSE, WAREHOUSE
 from groupledger.jobs.process.output import say
 
 if TYPE_CHECKING:
@@ -97,14 +97,7 @@ def with_query(command: Callable[..., object]) -> Callable[..., object]:
 @click.command()
 @with_query
 @click.option("--warehouse", metavar="DIR", help="Where the Delta tables lie: a directory or a URI.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "csv", "json"]),
-    default="table",
-    show_default=True,
-    help="The form of the answer.",
-)
+@FORM(help="The form of the answer.")
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option("--limit", type=click.IntRange(min=1), help=f"At most so many rows; {TABLE_ROWS:,} as a table.")
 @click.option(

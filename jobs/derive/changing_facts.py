@@ -116,8 +116,8 @@ def _showing(
         return is_open(column) | (column("ended_at") >= instant_of_ms(max(as_of_ms - DAY_MS, 0)))
 
     empty = ledger.rows_within(GENERATIONS, is_recent).where("member_count = 0")
-    others = [known[name] for name in ("rebalance_stretches",) if name in known] + ([] if held is None else [held])
-    stopped = reduce(lambda one, other: one.union(other), [each.select("group_id") for each in (empty, *others)])
+    found = [each.select("group_id") for each in (empty, known.get("rebalance_stretches"), held) if each is not None]
+    stopped = reduce(lambda one, other: one.union(other), found)
     stopped = stopped.distinct().withColumn("is_stopped", F.lit(True))
     is_showing = (F.col("is_suspect") == 1) | is_long(F.coalesce("next_at_ms", F.lit(as_of_ms)), rules)
     is_showing |= F.col("waiting_from_ms").isNotNull() & F.coalesce("is_stopped", F.lit(False))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupledger.jobs.derive.troubles import RELEASE, open_troubles
-from groupledger.jobs.warehouse.changed_rows import ChangedFiles, changed_files, changed_groups, rows_of
+from groupledger.jobs.warehouse.changed_rows import ChangedFiles, changed_files, changed_groups, groups_in, rows_of
 from groupledger.jobs.warehouse.delta_log import open_table
 from groupledger.schemas.kafka.api_keys import JOINING_EPOCH
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
@@ -152,7 +152,7 @@ class Looked:
         is_wanted = code.is_null() | code.isin([*INCIDENT_ERRORS]) | api.isin([*NO_HEARTBEATS])
         is_wanted |= api.isin([*EPOCH_HEARTBEAT_NAMES]) & (pc.field("generation") <= JOINING_EPOCH)
         is_wanted |= pc.field("group_id").isin(_texts(self._before.asked))
-        return _names(added.filter(is_wanted)) | _names(removed)
+        return groups_in(added.filter(is_wanted)) | groups_in(removed)
 
     def _of_records(self, files: ChangedFiles) -> set[str] | None:
         """Returns the groups with records other than commits, and those whose incidents any commit may change."""
@@ -161,7 +161,7 @@ class Looked:
             return None
         is_commit = pc.field("record_type") == "offset_commit"
         is_telling = ~is_commit | pc.field("group_id").isin(_texts(self._before.by_commits))
-        return _names(added.filter(is_telling))
+        return groups_in(added.filter(is_telling))
 
     def _of_steps(self, files: ChangedFiles) -> set[str] | None:
         """Returns the groups with steps that were written into the table since, if they count."""
@@ -175,12 +175,8 @@ class Looked:
         usual_ms = pc.multiply(rows["interval_ms"].cast(pa.float64()), self._gap_intervals)
         is_long = pc.fill_null(pc.greater_equal(pc.subtract(next_ms, at_ms), usual_ms), False)
         is_telling = pc.and_(is_long, pc.is_in(rows["group_id"], _texts(self._before.met)))
-        return _names(rows.filter(pc.or_(pc.equal(rows["is_suspect"], 1), is_telling)))
+        return groups_in(rows.filter(pc.or_(pc.equal(rows["is_suspect"], 1), is_telling)))
 
 
 def _texts(names: Iterable[str]) -> pa.Array:
     return pa.array([*names], pa.string())
-
-
-def _names(rows: pa.Table) -> set[str]:
-    return {each for each in pc.unique(rows["group_id"]).to_pylist() if each is not None}

@@ -34,6 +34,7 @@ from groupledger.jobs.derive.open_transactions import sampled_transactions
 from groupledger.jobs.derive.rebalance_stretches import stuck_rebalances
 from groupledger.jobs.derive.troubles import gathering, look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
+from groupledger.jobs.process.chunks import chunks
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.known_until import note_until, noted_until
@@ -124,7 +125,7 @@ def _judge(run: Judging, present: Present, known: Mapping[str, DataFrame], befor
     interval_ms = ledger.settings.incidents.all_groups_interval_h * HOUR_MS
     is_all_due = run.silent_ms - before.all_at_ms >= interval_ms
     names = None if is_all_due else present.groups_to_judge(ledger, before, run.rules)
-    for chunk in [None] if names is None else _chunks(names):
+    for chunk in [None] if names is None else chunks(names, NAMED_MAX):
         run.judge(known, chunk)
     ledger.give_way()
     of_cluster = run.of_cluster(_transactions(ledger, run.rules))
@@ -185,11 +186,6 @@ def _shared(disturbances: FaultsFound | None, history_ms: int | None) -> OfClust
     if disturbances is None:
         return shared
     return replace(shared, faults=disturbances.faults, coordinators=disturbances.coordinators)
-
-
-def _chunks(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(names), NAMED_MAX):
-        yield names[start : start + NAMED_MAX]
 
 
 @dataclass

@@ -21,8 +21,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from groupledger.jobs.warehouse.progress import note_progress
-from groupledger.jobs.warehouse.storage import STATE_FOLDER
+from groupledger.jobs.warehouse.progress import note_path, note_progress
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -53,7 +52,7 @@ class Judged:
 
 def read_judged(ledger: Ledger) -> Judged | None:
     """Returns the note; None if there is none that can be read."""
-    text = ledger.storage.read(f"{STATE_FOLDER}/{ledger.cluster}/{NAME}.json")
+    text = ledger.storage.read(note_path(ledger.cluster, NAME))
     try:
         return None if text is None else Judged(**json.loads(text))
     except (TypeError, ValueError):

@@ -20,8 +20,8 @@ from kafka.protocol.consumer import IsolationLevel
 from kafka.record import MemoryRecords
 
 from groupledger.jobs.kafka.markers import FETCH_BYTES, MAGIC_WITH_CONTROL
-from groupledger.jobs.kafka.sampling import chunks
 from groupledger.jobs.kafka.topic_fetches import ask_leaders_of, fetched, with_markers
+from groupledger.jobs.process.chunks import chunks
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest
 
 from groupledger.jobs.kafka.brokers import attempts
 from groupledger.jobs.kafka.fetch import OF_CONSUMERS, fetch_of, of_partitions
-from groupledger.jobs.kafka.sampling import chunks, describe_topics
+from groupledger.jobs.kafka.sampling import describe_topics
+from groupledger.jobs.process.chunks import chunks
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 

@@ -17,8 +17,8 @@ from kafka.errors import TopicAuthorizationFailedError
 from kafka.protocol.consumer import IsolationLevel
 from kafka.record import MemoryRecords
 
-from groupledger.jobs.kafka.sampling import chunks
 from groupledger.jobs.kafka.topic_fetches import ask_leaders_of, fetched, with_markers
+from groupledger.jobs.process.chunks import chunks
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

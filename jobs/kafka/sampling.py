@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from kafka.admin import OffsetSpec
@@ -32,6 +31,7 @@ from kafka.protocol.metadata.metadata import MetadataRequest
 
 from groupledger.jobs.kafka.brokers import answer_or_error, ask_each, attempts, error_name
 from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
+from groupledger.jobs.process.chunks import chunks
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.codec.consumer_protocol import read_subscription
 from groupledger.schemas.codec.errors import DecodeError
@@ -53,8 +53,6 @@ OFFSETS_ASKED = (
     (OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED),
 )
 LEADER_EPOCH_SINCE = 4  # the ListOffsets version
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,9 +347,3 @@ def consumer_group(listed: SampledGroupState, group: Any) -> SampledGroupState:
         group_epoch=group.group_epoch,
         subscribed_topics=tuple(sorted({name for member in group.members for name in member.subscribed_topic_names})),
     )
-
-
-def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    left = iter(items)
-    while chunk := list(islice(left, size)):
-        yield chunk

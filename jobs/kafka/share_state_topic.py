@@ -19,7 +19,8 @@ from kafka.protocol.admin.groups import ListGroupsRequest
 from groupledger.jobs.kafka.brokers import ask_each
 from groupledger.jobs.kafka.login import kafka_python_security
 from groupledger.jobs.kafka.messages import DescribeShareGroupOffsetsRequest
-from groupledger.jobs.kafka.sampling import chunks, sample_watermarks
+from groupledger.jobs.kafka.sampling import sample_watermarks
+from groupledger.jobs.process.chunks import chunks
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.instants import instant_if_known
 from groupledger.schemas.kafka.names import SHARE_STATE_TOPIC

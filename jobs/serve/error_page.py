@@ -30,15 +30,18 @@ def is_for_people(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(OF_PROGRAMS)
 
 
-def error_page(environment: Environment, warehouse: Warehouse, request: Request, status: int, detail: str) -> str:
-    """Returns the page for an error, as HTML. `status` is the HTTP status, `detail` the sentence."""
+def error_page(
+    environment: Environment, warehouse: Warehouse, request: Request, status: int, detail: str, *, again: bool = True
+) -> str:
+    """Returns the page for an error, as HTML. `status` is the HTTP status, `detail` the sentence. `again`: whether the
+    same address may be asked for again."""
     cluster: str | None = None
     links: list[tuple[str, str]] = []
     if status == NOT_FOUND:
         cluster, links = nearest(warehouse, request.scope["path"])
     values = {} if cluster is None else {"cluster": cluster}
     return environment.get_template("error.html").render(
-        status=status, detail=detail, links=links, again=status != NOT_FOUND, **values
+        status=status, detail=detail, links=links, again=again and status != NOT_FOUND, **values
     )
 
 

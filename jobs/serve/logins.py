@@ -25,7 +25,7 @@ from groupledger.jobs.process.errors import JobError, OutsideError
 from groupledger.jobs.process.name_patterns import first_matching
 from groupledger.jobs.process.path_names import name_in
 from groupledger.jobs.serve.answers import problem_answer
-from groupledger.jobs.serve.error_page import is_for_people
+from groupledger.jobs.serve.error_page import error_page, is_for_people
 from groupledger.jobs.serve.oidc import COOKIE_CHARACTERS_MAX, LOGIN_S, RefusedError, User
 from groupledger.jobs.serve.shown import templates
 
@@ -149,11 +149,11 @@ class Logins:
     def _refused(self, scope: Scope, status: int, detail: str) -> Response:
         """Returns an error as a page for a browser, which can't ask for the callback again, and as a problem for
         others."""
-        if not is_for_people(Request(scope)):
+        request = Request(scope)
+        if not is_for_people(request):
             return problem_answer(status, detail)
-        page = self.environment.get_template("error.html")
         again = scope["path"] != CALLBACK
-        return HTMLResponse(page.render(status=status, detail=detail, links=[], again=again), status)
+        return HTMLResponse(error_page(self.environment, self.warehouse, request, status, detail, again=again), status)
 
 
 def path_of(where: str) -> str:

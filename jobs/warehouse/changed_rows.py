@@ -100,14 +100,15 @@ def changed_groups(
     if added is None or removed is None:
         return None
     if not files.removed:
-        return _names(added)
+        return groups_in(added)
     after, before = _texts(added), _texts(removed)
     is_new = pc.invert(pc.is_in(after, before))
     is_gone = pc.invert(pc.is_in(before, after))
-    return _names(added.filter(is_new)) | _names(removed.filter(is_gone))
+    return groups_in(added.filter(is_new)) | groups_in(removed.filter(is_gone))
 
 
-def _names(rows: pa.Table) -> set[str]:
+def groups_in(rows: pa.Table) -> set[str]:
+    """Returns the names of the groups that rows are about."""
     return {each for each in pc.unique(rows["group_id"]).to_pylist() if each is not None}
 
 

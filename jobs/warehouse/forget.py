@@ -33,6 +33,7 @@ from groupledger.jobs.warehouse.deletions import newcomers
 from groupledger.jobs.warehouse.delta_log import dataset
 from groupledger.jobs.warehouse.lease import all_leases
 from groupledger.jobs.warehouse.notes import read_note, take_back, write_note
+from groupledger.jobs.warehouse.progress import note_path
 from groupledger.jobs.warehouse.readers import CHECKPOINTS, readers, unread_since
 from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished, request_rebuild
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
@@ -249,7 +250,7 @@ def ask_for_rebuilds(run: Forgetting, say: Callable[[str], None]) -> None:
 def drop_notes(run: Forgetting) -> None:
     """Deletes the small files with names of groups; the next pass makes them again."""
     for name in NOTES_WITH_GROUPS:
-        run.storage.delete(f"{STATE_FOLDER}/{run.cluster}/{name}.json")
+        run.storage.delete(note_path(run.cluster, name))
 
 
 def equals(column: pa.ChunkedArray, value: str) -> np.ndarray[Any, Any]:

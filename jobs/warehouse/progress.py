@@ -33,17 +33,18 @@ def read_progress(ledger: Ledger, name: str, kind: Callable[..., Progress], reme
             fields[POSITIONS] = {int(key): at for key, at in fields[POSITIONS].items()}
         return kind(**fields)
 
-    return read_parsed(ledger.storage, _path(ledger, name), parsed, remedy)
+    return read_parsed(ledger.storage, note_path(ledger.cluster, name), parsed, remedy)
 
 
 def note_progress(ledger: Ledger, name: str, progress: Any) -> None:
-    ledger.storage.write(_path(ledger, name), json.dumps(asdict(progress)))
+    ledger.storage.write(note_path(ledger.cluster, name), json.dumps(asdict(progress)))
 
 
 def drop_progress(ledger: Ledger, name: str) -> None:
     """Deletes the progress of the job `name`, so that the job starts over."""
-    ledger.storage.delete(_path(ledger, name))
+    ledger.storage.delete(note_path(ledger.cluster, name))
 
 
-def _path(ledger: Ledger, name: str) -> str:
-    return f"{STATE_FOLDER}/{ledger.cluster}/{name}.json"
+def note_path(cluster: str, name: str) -> str:
+    """Returns the place of the progress of the job `name` in a warehouse."""
+    return f"{STATE_FOLDER}/{cluster}/{name}.json"

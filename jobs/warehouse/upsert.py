@@ -152,15 +152,15 @@ def _replace_changed(ledger: Ledger, table: Table, rows: pa.Table, scope: pc.Exp
     before = pa.concat_tables([rows.schema.empty_table(), *found])
     is_same = _is_same(rows, before, table)
     same = _keys(rows.filter(is_same), table)
-    is_kept = pc.is_in(_keys(before, table), same)
-    if pc.all(is_same).as_py() is not False and pc.all(is_kept).as_py() is not False:
+    keys = (_keys(each, table) for each in found)
+    outdated = [each.filter(pc.invert(pc.is_in(each, same))) for each in keys]
+    if pc.all(is_same).as_py() is not False and not any(map(len, outdated)):
         return 0
     old, kept = [], [rows.schema.empty_table()]
-    for fragment, of_file, meant in zip(fragments, every, found, strict=True):
-        left = meant.filter(pc.invert(pc.is_in(_keys(meant, table), same)))
-        if left.num_rows:
+    for fragment, of_file, gone in zip(fragments, every, outdated, strict=True):
+        if len(gone):
             old.append(fragment.path)
-            kept.append(of_file.filter(pc.invert(pc.is_in(_keys(of_file, table), _keys(left, table)))))
+            kept.append(of_file.filter(pc.invert(pc.is_in(_keys(of_file, table), gone))))
     changed = rows.filter(pc.invert(is_same))
     new = [
         file

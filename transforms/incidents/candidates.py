@@ -58,6 +58,6 @@ def held_partitions(member_epochs: DataFrame, rules: Rules, as_of_ms: int) -> Da
         F.unix_millis("targeted_at").alias("from_ms"),
         F.coalesce(F.unix_millis("valid_to"), F.lit(as_of_ms)).alias("until_ms"),
     )
-    is_told = F.col("wait.held_by").isNotNull() & F.col("wait.topic").isNotNull()
+    is_named = F.col("wait.held_by").isNotNull() & F.col("wait.topic").isNotNull()
     is_long = F.col("until_ms") - F.col("from_ms") >= rules.stuck_reconciliation_ms
-    return waits.where(is_told & is_long).select("*", "wait.*").drop("wait")
+    return waits.where(is_named & is_long).select("*", "wait.*").drop("wait")

@@ -2,12 +2,11 @@
 
     facts_of(tables, rules, ...)   the facts that the rules need: one row for each, one struct column a source
 
-`judging` calls the rules with them. Only groups that may have an
-incident are read from the history: those with a refusal, a removal, a hole, a rewind, a gap in their commits, a long
-rebalance, enough rebalances for a storm, or an offset that was lost or will be (`offset_facts`). Only these commits are
-read: those that went back, those that were followed by a long silence (`commit_steps`), and those of partitions whose
-commits were refused. The groups are found first, so that the tables that grow with all groups are read for these groups
-only.
+`judging` calls the rules with them. Only groups that may have an incident are read from the history: those with a
+refusal, a removal, a hole, a rewind, a gap in their commits, a long rebalance, enough rebalances for a storm, or an
+offset that was lost or will be (`offset_facts`). Only these commits are read: those that went back, those that were
+followed by a long silence (`commit_steps`), and those of partitions whose commits were refused. The groups are found
+first, so that the tables that grow with all groups are read for these groups only.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ if TYPE_CHECKING:
     from groupledger.transforms.incidents.rules import Rules
 
 FACT_KEY = ("subject", "source", "at")
+"""Facts of a source are in the order of `at`; facts of one `at` are in the order of their struct's fields."""
 OF_GROUP = "group "  # before the name in a subject
-"""`at` is what the facts of a source are in order of; facts of one `at` are in the order of their struct's fields."""
 STEP_COLUMNS = (
     *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "at_ms", "offset"),
     *(*(f"next_{name}" for name in NEXT_COLUMNS), "interval_ms", "is_recreated_topic", *ENDS),

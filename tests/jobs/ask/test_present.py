@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, cast
 
 from click.testing import CliRunner
@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from groupledger.jobs.ask import present
 from groupledger.jobs.ask.present import present_diagnoses, present_lines
 from groupledger.jobs.ask.troubled import MEANS
-from groupledger.jobs.ask.verdict import EpisodeSummary
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.demo.shipped import unpack
+from tests.jobs.summaries import summary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,28 +21,23 @@ if TYPE_CHECKING:
     import pytest
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
+    from groupledger.jobs.ask.verdict import EpisodeSummary
 
 END = datetime(2026, 11, 25, 12, tzinfo=timezone.utc)
 
 
-def summary(severity: str) -> EpisodeSummary:
-    return EpisodeSummary(
+def crash_loop(severity: str) -> EpisodeSummary:
+    return summary(
         severity=severity,
         cause="crash_loop",
         fault="client",
         title="crash_loop (behind)",
         what="evil\x1b[31m came and went.",
-        more=None,
         who="evil\x1b[31m",
         since=END,
-        until=None,
-        lasts=timedelta(minutes=1),
         harms=["9 records"],
         advice="Look.",
-        change=None,
         known="by topic",
-        rivals=(),
-        episode_ids=(),
     )
 
 
@@ -52,7 +47,7 @@ def troubled(name: str, status: str, severity: str | None) -> dict[str, Any]:
 
 def test_the_cost_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: only the first groups in trouble are diagnosed, and the others are counted."""
-    made = {"slow": summary("info"), "loop": summary("error")}
+    made = {"slow": crash_loop("info"), "loop": crash_loop("error")}
     asked: list[str] = []
 
     def diagnosed(_tables: object, name: str, _until: datetime) -> EpisodeSummary | None:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from deltalake.exceptions import DeltaError
 
 from groupledger.jobs.ask.one_diagnosis import DIAGNOSED_MAX
-from groupledger.jobs.ask.verdict import EpisodeSummary
 from groupledger.jobs.monitor.open_diagnoses import OpenDiagnoses
+from tests.jobs.summaries import summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from groupledger.jobs.ask.verdict import EpisodeSummary
 
 AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -29,25 +31,8 @@ def row(number: int, group: str | None = "g", minutes: int = 1, **fields: Any) -
     }
 
 
-def summary(cause: str | None = "crash_loop", since: datetime = AT) -> EpisodeSummary:
-    return EpisodeSummary(
-        severity="error",
-        cause=cause,
-        fault=None,
-        title="",
-        what="",
-        more=None,
-        who=None,
-        since=since,
-        until=None,
-        lasts=timedelta(minutes=1),
-        harms=(),
-        advice=None,
-        change=None,
-        known="",
-        rivals=(),
-        episode_ids=(),
-    )
+def caused(cause: str | None = "crash_loop", since: datetime = AT) -> EpisodeSummary:
+    return summary(severity="error", cause=cause, since=since)
 
 
 def counting(answer: Callable[[str], EpisodeSummary | None]) -> tuple[OpenDiagnoses, list[str]]:
@@ -63,7 +48,7 @@ def counting(answer: Callable[[str], EpisodeSummary | None]) -> tuple[OpenDiagno
 
 def test_one_diagnosis_of_two_episodes() -> None:
     """Goal: two episodes of one diagnosis count once; one without a proved cause says so."""
-    causes = {"e1": summary(), "e2": summary(), "e3": summary(None), "e4": None}
+    causes = {"e1": caused(), "e2": caused(), "e3": caused(None), "e4": None}
     diagnoses, _ = counting(causes.get)
     rows = [row(1), row(2), row(3, "h"), row(4)]
     assert diagnoses.of(rows) == {("g", "crash_loop", "error"): 1, ("h", "not_proved", "error"): 1}
@@ -72,7 +57,7 @@ def test_one_diagnosis_of_two_episodes() -> None:
 
 def test_what_is_not_asked() -> None:
     """Goal: an episode of severity info, or of no group, is not diagnosed; one that did not change is not again."""
-    diagnoses, asked = counting(lambda _: summary())
+    diagnoses, asked = counting(lambda _: caused())
     rows = [row(1), row(2, severity="info"), row(3, None)]
     assert diagnoses.of(rows) == diagnoses.of(rows) == {("g", "crash_loop", "error"): 1}
     assert asked == ["e1"]
@@ -82,7 +67,7 @@ def test_what_is_not_asked() -> None:
 
 def test_many_episodes() -> None:
     """Goal: one pass asks for so many at most, and the next one for the others, even if all have changed."""
-    diagnoses, asked = counting(lambda key: summary(since=AT + timedelta(minutes=int(key[1:]))))
+    diagnoses, asked = counting(lambda key: caused(since=AT + timedelta(minutes=int(key[1:]))))
     rows = [row(number) for number in range(DIAGNOSED_MAX + 5)]
     assert diagnoses.of(rows).total() == DIAGNOSED_MAX == len(asked)
     assert diagnoses.of(rows).total() == DIAGNOSED_MAX + 5 == len(asked)
@@ -97,7 +82,7 @@ def test_tables_that_cannot_be_read() -> None:
     def answer(key: str) -> EpisodeSummary:
         if key in broken:
             raise DeltaError("a file is gone")
-        return summary()
+        return caused()
 
     diagnoses, asked = counting(answer)
     rows = [row(1), row(2, "h")]

@@ -18,6 +18,7 @@ from groupledger.jobs.notify.episodes import IncidentEpisode, Message, episodes_
 from groupledger.jobs.notify.receivers import BODIES, MessageContext, text_of
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.schemas.instants import instant_of_ms
+from tests.jobs.summaries import summary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,22 +36,17 @@ EPISODE = IncidentEpisode(
     last_seen_ms=1_767_225_660_000,
     is_open=True,
 )
-FOUND = EpisodeSummary(
-    cause=None,
-    fault=None,
+FOUND = summary(
     severity="error",
     title="crash_loop",
     what="worker-1 at 10.0.0.6 joined and went away 12 times.",
     more="It left each time.",
     who="worker-1 at 10.0.0.6",
     since=AT,
-    until=None,
-    lasts=timedelta(minutes=1),
     harms=("40 records of lag in 1 partition, when last seen",),
     advice="Look in its log.",
     change="group.instance.id",
     known="inferred",
-    rivals=(),
     episode_ids=("e1",),
 )
 CONTEXT = MessageContext(cluster="east", link=None, key=None)

@@ -3,31 +3,26 @@ one."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
-from groupledger.jobs.ask.verdict import EpisodeSummary
 from groupledger.jobs.serve.shown import templates
 from tests.jobs.serve.serving import AT
+from tests.jobs.summaries import summary
 
-CATCHES_UP = EpisodeSummary(
+if TYPE_CHECKING:
+    from groupledger.jobs.ask.verdict import EpisodeSummary
+
+CATCHES_UP = summary(
     cause="catching_up",
     fault="nobody",
     severity="info",
     title="catching_up",
     what="The group lags and is catching up.",
-    more=None,
     who="worker-1 at 10.0.0.6",
     since=AT,
-    until=None,
-    lasts=timedelta(minutes=1),
-    harms=(),
-    advice=None,
-    change=None,
     known="inferred",
-    rivals=(),
-    episode_ids=(),
 )
 
 

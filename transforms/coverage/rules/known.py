@@ -30,6 +30,7 @@ UNTIL = {
     Source.SAMPLES: ("the last sampling round was at {}", "no sampling round is computed yet"),
     Source.INCIDENTS: ("incidents were looked for until {} only", "nobody has looked for incidents yet"),
 }
+LOGS = (Source.REQUEST_LOG, Source.SERVER_LOG)
 REMEDY = "run `groupledger pipeline`"
 
 

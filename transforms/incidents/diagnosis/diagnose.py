@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kinds.causes import CAUSES, assignment, members, progress, refused
+from groupledger.schemas.kinds.causes import CAUSE_NAMED, assignment, members, progress, refused
 from groupledger.schemas.kinds.clauses import Fact, filled, settings_of
 from groupledger.schemas.kinds.signs import ONE_TOPIC_UNSEEN, SERVER_LOG_IMPORTED, SUBSCRIBED_TOPIC_UNSEEN, Source
 from groupledger.schemas.kinds.symptoms import BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS, REBALANCES_GO_ON
@@ -307,7 +307,7 @@ def _is_its_rebalance(one: Diagnosis, other: Diagnosis) -> bool:
     return bool(
         one["symptom"] == REBALANCES_GO_ON.name
         and other["evidence"] == Evidence.OBSERVED
-        and any(cause.name == other["cause"] and REBALANCES_GO_ON in cause.symptoms for cause in CAUSES)
+        and REBALANCES_GO_ON in CAUSE_NAMED[other["cause"]].symptoms
         and other["since"] <= one["since"]
         and one["last_seen_at"] <= other["last_seen_at"]
     )
