@@ -7,9 +7,10 @@ The admin client joins no group and writes nothing: it only needs the permission
 from __future__ import annotations
 
 import json
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from kafka import TopicPartition
@@ -25,11 +26,13 @@ from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.uuids import kafka_id_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from groupledger.jobs.process.settings import KafkaSettings, Settings
 
+Answer = TypeVar("Answer")
 
+ASK_AGAIN_S = 1.0
 DELETE_RETENTION_MS = DAY_MS
 """How long a topic keeps tombstones if nothing else is set (`delete.retention.ms`)."""
 
@@ -51,7 +54,8 @@ class TopicRange:
 def describe_offsets_topic(bootstrap_servers: str, settings: KafkaSettings) -> tuple[TopicIdentity, TopicRange]:
     """Returns the identity of `__consumer_offsets` and its offsets. Raises OutsideError if the brokers can't be
     reached, or the topic does not exist or may not be described."""
-    with admin_client(bootstrap_servers, settings) as admin:
+
+    def ranges(admin: Any) -> tuple[TopicIdentity, TopicRange]:
         identity, partitions = identify(admin, bootstrap_servers)
         uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
         starts = list_offsets(admin, partitions, OffsetSpec.EARLIEST, uncommitted)
@@ -61,12 +65,13 @@ def describe_offsets_topic(bootstrap_servers: str, settings: KafkaSettings) -> t
         stable = list_offsets(admin, partitions, OffsetSpec.LATEST, committed)
         return identity, TopicRange(starts, {key: min(stable[key], end) for key, end in ends.items()}, ends)
 
+    return ask(bootstrap_servers, settings, ranges)
+
 
 def offsets_topic_identity(bootstrap_servers: str, settings: KafkaSettings) -> TopicIdentity:
     """Returns the present identity of `__consumer_offsets`, over a new connection: an older connection could still lead
     to the brokers of before. Raises OutsideError as `describe_offsets_topic` does."""
-    with admin_client(bootstrap_servers, settings) as admin:
-        return identify(admin, bootstrap_servers)[0]
+    return ask(bootstrap_servers, settings, lambda admin: identify(admin, bootstrap_servers)[0])
 
 
 def identify(admin: Any, bootstrap_servers: str) -> tuple[TopicIdentity, list[int]]:
@@ -81,6 +86,21 @@ def identify(admin: Any, bootstrap_servers: str) -> tuple[TopicIdentity, list[in
         )
     partitions = sorted(partition["partition_index"] for partition in topic["partitions"])
     return TopicIdentity(cluster_id, kafka_id_of(UUID(topic["topic_id"])), len(partitions)), partitions
+
+
+def ask(bootstrap_servers: str, settings: KafkaSettings, question: Callable[[Any], Answer]) -> Answer:
+    """Returns the answer to a question that gets an admin client. If a broker has just died, its partitions have no
+    leader until another one is elected, so the question is asked again, with a new client, until
+    `settings.request_timeout_ms` is over. Raises OutsideError if there is no answer by then, or if it is refused."""
+    until_s = time.monotonic() + settings.request_timeout_ms / 1000
+    while True:
+        try:
+            with admin_client(bootstrap_servers, settings) as admin:
+                return question(admin)
+        except OutsideError as error:
+            if not getattr(error.__cause__, "retriable", False) or time.monotonic() >= until_s:
+                raise
+        time.sleep(ASK_AGAIN_S)
 
 
 @contextmanager
@@ -120,18 +140,20 @@ def described(admin: Any, kind: str, name: str) -> dict[str, str] | None:
 def tombstone_retention_ms(bootstrap_servers: str, settings: KafkaSettings) -> int:
     """Returns how many milliseconds `__consumer_offsets` keeps tombstones: Kafka's default if the topic's configuration
     can't be read, for whatever reason. Raises OutsideError if no broker answers."""
-    with admin_client(bootstrap_servers, settings) as admin:
-        found = described(admin, "topic", OFFSETS_TOPIC) or {}
+    found = ask(bootstrap_servers, settings, lambda admin: described(admin, "topic", OFFSETS_TOPIC)) or {}
     return int(found.get("delete.retention.ms", DELETE_RETENTION_MS))
 
 
 def offsets_retention_s(bootstrap_servers: str, settings: KafkaSettings) -> int | None:
     """Returns how many seconds the brokers keep the offsets of a group without members, by the setting of one broker.
     Returns None if this user may not see that setting. Raises OutsideError if no broker answers."""
-    with admin_client(bootstrap_servers, settings) as admin:
+
+    def minutes(admin: Any) -> str | None:
         broker = str(admin.describe_cluster()["brokers"][0]["broker_id"])
-        minutes = (described(admin, "broker", broker) or {}).get("offsets.retention.minutes")
-    return None if minutes is None else int(minutes) * 60
+        return (described(admin, "broker", broker) or {}).get("offsets.retention.minutes")
+
+    found = ask(bootstrap_servers, settings, minutes)
+    return None if found is None else int(found) * 60
 
 
 def list_offsets(admin: Any, partitions: list[int], spec: OffsetSpec, isolation: IsolationLevel) -> dict[int, int]:

@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import pytest
 from kafka.admin import OffsetSpec
+from kafka.errors import KafkaConnectionError, KafkaError, TopicAuthorizationFailedError
 from kafka.protocol.consumer import IsolationLevel
 
 from groupledger.jobs.kafka import offsets_topic
+from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pytest
 
 GROWTH = 10  # records between two requests
 Answer = namedtuple("Answer", "offset")  # noqa: PYI024 - as kafka-python answers
@@ -58,3 +59,52 @@ def test_a_log_that_grows_between_two_requests(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(offsets_topic, "admin_client", growing)
     _, topic = offsets_topic.describe_offsets_topic("b:9092", load_settings().kafka)
     assert (topic.high_watermark, topic.last_stable_offset) == ({0: 120, 1: 120}, {0: 120, 1: 5})
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.mark.parametrize(
+    ("error", "for_s", "is_answered"),
+    [
+        (KafkaConnectionError("111 ECONNREFUSED"), 12, True),
+        (KafkaConnectionError("111 ECONNREFUSED"), 600, False),
+        (TopicAuthorizationFailedError(), 1, False),
+    ],
+)
+def test_a_broker_that_has_just_died(
+    monkeypatch: pytest.MonkeyPatch, error: KafkaError, for_s: float, *, is_answered: bool
+) -> None:
+    """Goal: a command goes on if another broker becomes the leader in time; it ends at once if it is refused."""
+    clock = Clock()
+
+    class Admin(GrowingTopic):
+        def __init__(self, **_: Any) -> None:
+            super().__init__()
+
+        def describe_cluster(self) -> dict[str, Any]:
+            if clock.now_s < for_s:
+                raise error
+            return super().describe_cluster()
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(offsets_topic, "KafkaAdminClient", Admin)
+    monkeypatch.setattr(offsets_topic, "time", clock)
+    settings = load_settings().kafka
+    if is_answered:
+        assert offsets_topic.offsets_topic_identity("b:9092", settings).cluster_id == "c"
+    else:
+        with pytest.raises(OutsideError, match="refused or did not answer"):
+            offsets_topic.offsets_topic_identity("b:9092", settings)
+        assert clock.now_s <= (settings.request_timeout_ms / 1000 if error.retriable else 0)
