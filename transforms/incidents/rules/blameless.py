@@ -164,7 +164,8 @@ def _proofs(fault: CoordinatorFault) -> tuple[Any, ...]:
 def _sighting(fault: CoordinatorFault, last_ms: int, proofs: tuple[Any, ...], **fields: Any) -> Sighting:
     details = list(dict.fromkeys(each.detail for each in fault.outages))
     named = details[:OUTAGES_NAMED] + [f"{len(details) - OUTAGES_NAMED:,} more"] * (len(details) > OUTAGES_NAMED)
-    hit = f"{fault.groups:,} groups were hit; " if fields.get("known") else ""
+    groups = "1 group was" if fault.groups == 1 else f"{fault.groups:,} groups were"
+    hit = f"{groups} hit; " if fields.get("known") else ""
     return Sighting(
         kind=kinds.COORDINATOR_FAILED,
         evidence=Evidence.OBSERVED if fault.is_logged else Evidence.INFERRED,
