@@ -25,6 +25,7 @@ from groupledger.transforms.lag.rules.status import SEVERITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from groupledger.schemas.kinds.signs import Sign
     from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows, TroubleEpisode
@@ -45,6 +46,7 @@ LATE_S = 30  # an owner that is later than this in a partition has a backlog the
 RHYTHM_MAX = 1.5  # of an interval between commits, which a busy process keeps late
 _TROUBLED = {LagStatus.GROWING, LagStatus.WAITING_FOR_TRANSACTION, LagStatus.STALLED, LagStatus.STOPPED}
 GROWS_FOR_LONG = timedelta(minutes=1)  # a burst is over before
+GREW_MIN = 10  # records: lag goes up and down by some between two commits
 _STANDING = {LagStatus.STOPPED, LagStatus.STALLED, LagStatus.WAITING_FOR_TRANSACTION, LagStatus.AHEAD_OF_LOG}
 
 
@@ -78,12 +80,13 @@ def lag_seen(episode: TroubleEpisode, rows: DiagnosisRows) -> LagSeen:
     """Returns the lag in the rounds of an episode; without rows if the episode has no rounds."""
     if not episode.rounds:
         return LagSeen()
-    first, last = episode.rounds[0]["sampled_at"], episode.rounds[-1]["sampled_at"]
+    last = episode.rounds[-1]["sampled_at"]
     found = rows.lag_at(last)
     worst = max((SEVERITY[row["status"]] for row in found), default=0)
     lagging = [row for row in found if worst and SEVERITY[row["status"]] == worst]
     if episode.is_change and not worst:
         lagging = [row for row in found if row["lag"]]
+    first = _first_known(episode, rows, {_place(row) for row in lagging})
     if first == last:
         return LagSeen(rows=found, lagging=lagging)
     before = {_place(row): row for row in rows.lag_at(first)}
@@ -95,6 +98,17 @@ def lag_seen(episode: TroubleEpisode, rows: DiagnosisRows) -> LagSeen:
         produced=_went_on(found, before, "high_watermark"),
         lasted=last - first,
     )
+
+
+def _first_known(episode: TroubleEpisode, rows: DiagnosisRows, places: AbstractSet[Place]) -> datetime:
+    """Returns the first round of an episode in which commits and ends of some partitions are of one time, or else the
+    last round."""
+
+    def is_known(at: datetime) -> bool:
+        return not any(row["status"] == LagStatus.UNKNOWN for row in rows.lag_at(at) if _place(row) in places)
+
+    rounds: list[datetime] = [each["sampled_at"] for each in episode.rounds]
+    return next(filter(is_known, rounds), rounds[-1])
 
 
 def owners_went_on(episode: TroubleEpisode, seen: LagSeen, rows: DiagnosisRows) -> bool:
@@ -182,7 +196,7 @@ def _of_pace(seen: LagSeen) -> Iterator[Sign]:
         yield signs.LAG_GROWS
     elif produced < committed:
         yield signs.LAG_SHRINKS
-    if not is_standing and produced > committed and seen.lasted >= GROWS_FOR_LONG:
+    if not is_standing and produced - committed >= GREW_MIN and seen.lasted >= GROWS_FOR_LONG:
         yield signs.PRODUCERS_FASTER
     if produced == 0:
         yield signs.PRODUCERS_IDLE
