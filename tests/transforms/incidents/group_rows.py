@@ -83,6 +83,7 @@ def sampled(*rows: dict[str, Any]) -> dict[str, Any]:
         "unsubscribed",
         "waiting_for_transaction",
         "no_commit",
+        "unknown",
         "rebalancing",
         "growing",
         "ahead_of_log",

@@ -579,3 +579,15 @@ def test_streams_is_not_told_to_commit(of_type: str) -> None:
     assert (only["cause"], only["setting_to_change"]) == ("polls_without_commit", None)
     assert "enable.auto.commit" not in only["advice"]
     assert "its tasks may restore their state" in only["advice"]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [("unknown", 85), ("growing", 88)],
+    ids=["an end that is older than the commit's round", "a few records more"],
+)
+def test_producers_that_are_not_faster(first: tuple[str, int]) -> None:
+    """Goal: nobody is told to add members because of a stale sample, or of records between two commits."""
+    status, end = first
+    rows = sampled(lag(0, 0, 80, end, status), lag(0.1, 0, 80, 90, "growing"), lag(3, 0, 110, 120, "growing"))
+    assert "slower_than_producers" not in {each["cause"] for each in found(members=MEMBERS, **rows)}

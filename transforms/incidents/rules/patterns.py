@@ -34,6 +34,7 @@ from groupledger.schemas.kinds.incidents import (
     RECONCILIATION_STUCK,
     STALLED_TRANSACTION,
 )
+from groupledger.schemas.kinds.triggers import SESSION_EXPIRED
 from groupledger.schemas.words import Evidence
 from groupledger.transforms.history.rules.follow_ups import is_price_of_another
 from groupledger.transforms.incidents.rules.blameless import is_disturbed
@@ -62,11 +63,17 @@ FACT_OF_STATE = {
 def patterns(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     jobs = job_runs(facts)
     yield from _storms(facts, jobs, rules)
-    undisturbed = [row for row in facts.members if row["left_at"] is None or not is_disturbed(facts, row["left_at"])]
+    undisturbed = [row for row in facts.members if row["left_at"] is None or not _dropped_out(row, facts)]
     yield from _flapping(undisturbed, jobs, rules)
     yield from _stuck(facts, rules)
     yield from _held_back(facts, rules)
     yield from _stalled(facts.samples, rules)
+
+
+def _dropped_out(row: Row, facts: GroupFacts) -> bool:
+    """Returns whether a fault of brokers may have ended a tenure."""
+    is_expiry = row["leave_cause"] in (None, SESSION_EXPIRED.name)
+    return is_disturbed(facts, row["left_at"], is_expiry=is_expiry)
 
 
 def _storms(facts: GroupFacts, jobs: JobRuns, rules: Rules) -> Iterator[Sighting]:

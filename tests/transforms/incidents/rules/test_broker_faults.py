@@ -172,6 +172,21 @@ def test_a_departure_at_that_time() -> None:
     assert set(reported(dead, members=[expired])) == {"coordinator_failed"}
 
 
+@pytest.mark.parametrize(("is_clean", "flaps"), [(False, False), (True, True)])
+def test_members_that_drop_out_with_each_fault(*, is_clean: bool, flaps: bool) -> None:
+    """Goal: a client whose sessions expire each time a broker dies does not flap, also if that broker coordinates other
+    groups only; it does if other coordinators only moved."""
+    silent = {"leave_cause": "session_expired", "leave_cause_confidence": 0.85}
+    tenures = [tenure(f"m-{number}", number * 300, number * 300 + 100, **silent) for number in range(1, 4)]
+    given = facts(generations=GENERATIONS, members=tenures)
+    outage = replace(FAULT.outages[0], kafka_partition=8, is_clean=is_clean)
+    given.faults = [
+        replace(FAULT, outages=(replace(outage, from_ms=T + at_s * 1_000, until_ms=T + (at_s + 20) * 1_000),))
+        for at_s in (380, 680, 980)
+    ]
+    assert ("member_flapping" in {row["kind"] for row in incidents(given, RULES)}) == flaps
+
+
 def test_a_commit_that_was_sent_again() -> None:
     """Goal: an offset that goes back as the coordinator moves is a commit that was sent again: nothing is read twice
     for certain, and nobody sought back."""
