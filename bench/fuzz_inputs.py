@@ -44,7 +44,7 @@ from groupledger.jobs.monitor.http import serve
 from groupledger.jobs.process.errors import JobError
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, read_checkpoint, source_offset
-from groupledger.jobs.warehouse.lease import LeaseFile
+from groupledger.jobs.warehouse.lease_files import LeaseFile
 from groupledger.jobs.warehouse.source import read_source, source_name
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.arrow import arrow_schema

@@ -17,23 +17,25 @@ commit (`jobs.warehouse.commits`).
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import secrets
-import socket
 import threading
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.warehouse.storage import STATE_FOLDER
+from groupledger.jobs.warehouse.lease_files import (
+    Holder,
+    LeaseFile,
+    highest_number,
+    is_dead_here,
+    lease_folder,
+    this_host,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,7 +53,9 @@ WATCH_POLLS = 10
 
 STORAGE_ERRORS = (OSError, Py4JError)  # of a local directory, and of Hadoop's client
 
-TAKEN_OVER = "Another writer took over this warehouse, so this one stopped. What it had written stays: run it again."
+STAYS = "What it had written stays: run it again."
+TAKEN_OVER = f"Another writer took over this warehouse, so this one stopped. {STAYS}"
+GONE = f"The file of this process's lease is gone from the warehouse, or damaged, so the process stopped. {STAYS}"
 
 
 def logs_of(cluster: str) -> str:
@@ -85,42 +89,7 @@ def all_leases(storage: Storage, clusters: Iterable[str], command: str, duration
 
 def has_been_held(storage: Storage, held: str) -> bool:
     """Returns whether the lease of this name was ever taken."""
-    return bool(storage.names(_folder(held)))
-
-
-def _folder(held: str) -> str:
-    return f"{STATE_FOLDER}/{held}/lease"
-
-
-@dataclass(frozen=True)
-class Holder:
-    host: str
-    process: int
-    command: str
-
-
-@dataclass(frozen=True)
-class LeaseFile:
-    """The content of a lease's file. `secret` is chosen by the holder, so that it recognizes its own file even after
-    the folder was deleted and made again."""
-
-    holder: Holder
-    expires_at_ms: int
-    is_released: bool
-    secret: str = ""
-
-    def dump(self) -> str:
-        return json.dumps(asdict(self))
-
-    @staticmethod
-    def parse(text: str | None) -> LeaseFile | None:
-        """Returns the content of a lease's file; None if the text is invalid."""
-        try:
-            fields = json.loads(text or "")
-            holder = Holder(**fields.pop("holder"))
-            return LeaseFile(holder=holder, **fields)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            return None
+    return bool(storage.names(lease_folder(held)))
 
 
 class Lease:
@@ -132,11 +101,13 @@ class Lease:
         self.duration_s = duration_s
         self.lost = threading.Event()
         self._storage = storage
-        self._folder = _folder(held)
+        self._folder = lease_folder(held)
         self._holder = Holder(this_host(), os.getpid(), command)
         self._secret = secrets.token_hex(16)
         self._number = 0
         self._ends_at_s = 0.0
+        self._is_storage_away = False  # whether the last renewal failed
+        self._why_lost = TAKEN_OVER
         self._lock = threading.Lock()  # of the number and the file under it
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._renew_until_stopped, name="lease", daemon=True)
@@ -169,9 +140,9 @@ class Lease:
     def check(self) -> None:
         """Raises OutsideError if the lease is lost."""
         if uptime_s() > self._ends_at_s:
-            self.lost.set()
+            self._lose()
         if self.lost.is_set():
-            raise OutsideError(TAKEN_OVER)
+            raise OutsideError(self._why_lost)
 
     def look(self) -> None:
         """Reads the lease's files, and raises OutsideError if the lease is lost."""
@@ -179,8 +150,8 @@ class Lease:
         with self._lock:
             is_own = self._is_own()
         if not is_own:
-            self.lost.set()
-            raise OutsideError(TAKEN_OVER)
+            self._lose()
+        self.check()
 
     def go_beyond(self, token: int) -> None:
         """Takes a number above `token`, which was found in a table. Raises OutsideError if the token is a later
@@ -229,8 +200,9 @@ class Lease:
             try:
                 self._renew()
             except STORAGE_ERRORS:
+                self._is_storage_away = True
                 if uptime_s() > self._ends_at_s:
-                    self.lost.set()
+                    self._lose()
             if self.lost.is_set():
                 return
 
@@ -238,10 +210,32 @@ class Lease:
         with self._lock:
             ends_at_s = uptime_s() + self.duration_s
             if not self._is_own() or uptime_s() > self._ends_at_s:
-                self.lost.set()
+                self._lose()
                 return
             self._storage.write(self._name(self._number), self._content())
-            self._ends_at_s = ends_at_s
+            self._ends_at_s, self._is_storage_away = ends_at_s, False
+
+    def _lose(self) -> None:
+        """Marks the lease as lost, and keeps the sentence that says why, as it is now."""
+        if not self.lost.is_set():
+            self._why_lost = self._sentence()
+            self.lost.set()
+
+    def _sentence(self) -> str:
+        """Returns who has the lease now. If the files name nobody else, returns that no renewal came in time, or that
+        the file is gone."""
+        last: LeaseFile | None = None
+        with suppress(*STORAGE_ERRORS):
+            last = LeaseFile.parse(self._storage.read(self._name(self._highest_number())))
+        if last is not None and last.secret != self._secret:
+            return f"Another writer took over this warehouse, {last.holder}, so this one stopped. {STAYS}"
+        late_s = uptime_s() - self._ends_at_s
+        if late_s <= 0:
+            return GONE
+        how_long = f"{self.duration_s + late_s:,.0f} s, longer than its lease of {self.duration_s:,.0f} s"
+        if self._is_storage_away:
+            return f"The warehouse did not answer this process for {how_long}, and therefore it stopped. {STAYS}"
+        return f"This process stood still for {how_long}, and therefore stopped. {STAYS}"
 
     def _is_own(self, number: int | None = None) -> bool:
         """Returns whether a number, by default the present token, is this holder's and the last of the chain."""
@@ -252,8 +246,7 @@ class Lease:
         return lease is not None and lease.secret == self._secret
 
     def _highest_number(self) -> int:
-        found = (re.fullmatch(r"([0-9]{1,18})\.json", name) for name in self._storage.names(self._folder))
-        return max((int(match[1]) for match in found if match), default=0)
+        return highest_number(self._storage.names(self._folder))
 
     def _name(self, number: int) -> str:
         return f"{self._folder}/{number}.json"
@@ -265,8 +258,7 @@ class Lease:
 
 def held_by(holder: Holder, left_s: float) -> OutsideError:
     return OutsideError(
-        f"Another writer holds this warehouse: `{holder.command}`, process {holder.process} on {holder.host}. Stop it,"
-        f" or wait until its lease runs out in {left_s:.0f} s."
+        f"Another writer holds this warehouse: {holder}. Stop it, or wait until its lease runs out in {left_s:.0f} s."
     )
 
 
@@ -274,26 +266,3 @@ def uptime_s() -> float:
     """Returns the seconds of a monotonic clock. If the system has such a clock, it also runs while the machine
     sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
-
-
-def this_host() -> str:
-    """Returns the host's name and, if the system has them, its boot id and process namespace: two containers that share
-    a name and a volume must not take each other's process numbers for their own."""
-    marks = [socket.gethostname()]
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    namespace = Path("/proc/self/ns/pid")
-    if boot.is_file() and namespace.is_symlink():
-        marks += [boot.read_text().strip(), str(namespace.readlink())]
-    return "/".join(marks)
-
-
-def is_dead_here(holder: Holder) -> bool:
-    if holder.host != this_host():
-        return False
-    try:
-        os.kill(holder.process, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False

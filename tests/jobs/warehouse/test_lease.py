@@ -15,7 +15,8 @@ import pytest
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse import lease as lease_module
-from groupledger.jobs.warehouse.lease import Holder, Lease, LeaseFile, this_host
+from groupledger.jobs.warehouse.lease import Lease
+from groupledger.jobs.warehouse.lease_files import Holder, LeaseFile, this_host
 from groupledger.jobs.warehouse.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ def test_renewals_that_all_fail(tmp_path: Path) -> None:
     with lease(tmp_path, duration_s=1, storage=storage) as held:
         storage.failures = 1_000_000
         assert held.lost.wait(timeout=300)
-        with pytest.raises(OutsideError, match="took over"):
+        with pytest.raises(OutsideError, match="The warehouse did not answer this process for"):
             held.check()
 
 
@@ -214,7 +215,7 @@ def test_a_holder_that_slept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """Goal: a process that was stopped for longer than the lease knows it at its first look, before any renewal."""
     with lease(tmp_path) as held:
         monkeypatch.setattr(lease_module, "uptime_s", lambda: time.clock_gettime(time.CLOCK_BOOTTIME) + 61)
-        with pytest.raises(OutsideError, match="took over"):
+        with pytest.raises(OutsideError, match="This process stood still for"):
             held.check()
 
 
