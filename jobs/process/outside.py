@@ -115,7 +115,6 @@ SENTENCES: dict[str, JobError] = {
     "CommitFailedError": OutsideError(f"Another writer changed a table in the same moment: wait for it {AGAIN}."),
     "TableNotFoundError": OutsideError(f"A table was removed while it was in use: restore it {AGAIN}."),
     "DeltaProtocolError": may_be_healthy(None, "a rule or a version of Delta's protocol"),
-    "JAVA_GATEWAY_EXITED": OutsideError("Java could not be started: run `groupledger doctor`, which says why."),
     "INVALID_DRIVER_MEMORY": LITTLE_MEMORY,
     "INVALID_EXECUTOR_MEMORY": LITTLE_MEMORY,
     "FAILED_TO_LOAD_NATIVE_LIBRARY": NO_TEMPORARY,

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger import conf
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.jars import ARCHIVE, S3, SPARK, jar_folder
+from groupledger.jobs.process.java_start import launched
 from groupledger.jobs.process.object_store import s3_settings
 from groupledger.jobs.process.signals import SIGNALS
 
@@ -75,7 +76,10 @@ def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_op
     wanted = {**settings, **(overrides or {})}
     # The context apart: its handler of SIGINT is there from when it is made, and the rest of a session takes a while.
     with signals_wait():
-        SparkContext.getOrCreate(SparkConf().setAppName(name).setAll([*wanted.items()]))
+        conf = SparkConf().setAppName(name).setAll([*wanted.items()])
+        if SparkContext._gateway is None and SUBMITTED not in os.environ:  # noqa: SLF001 - pyspark has no public way
+            SparkContext._ensure_initialized(gateway=launched(conf))  # noqa: SLF001
+        SparkContext.getOrCreate(conf)
     builder = SparkSession.builder.appName(name)
     for key, value in wanted.items():
         builder = builder.config(key, value)
@@ -118,12 +122,13 @@ def signals_wait() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
-    for each in came:
-        handler = before[each]
-        if callable(handler):
-            handler(each, None)  # raised once more, it would be taken for a second one, which ends a command at once
-        else:
-            signal.raise_signal(each)
+        # Also if the JVM did not start: a signal to the whole process group may be why.
+        for each in came:
+            handler = before[each]
+            if callable(handler):
+                handler(each, None)  # raised once more, it would be taken for a second one, which ends at once
+            else:
+                signal.raise_signal(each)
 
 
 def own_settings(java_options: str) -> dict[str, str]:
