@@ -28,6 +28,7 @@ from groupledger.jobs.monitor.monitor import Common, watch_cluster
 from groupledger.jobs.monitor.otlp import OtlpPush
 from groupledger.jobs.process.errors import JobError
 from groupledger.jobs.process.output import say
+from groupledger.jobs.process.outside import explain
 from groupledger.jobs.process.session import beside_each_other, spark_session
 from groupledger.jobs.process.worker import Worker
 from groupledger.jobs.warehouse.ledger import ledger_in
@@ -117,8 +118,8 @@ class ClusterWatch:
             except JobError as error:
                 if self.is_alone or self._stop.is_set():
                     raise
-                self._why_not = str(error)
-                self._warn(f"{error} Next try in {BEGIN_AGAIN_S} s.")
+                self._why_not = str(explain(error) or error)
+                self._warn(f"{self._why_not} Next try in {BEGIN_AGAIN_S} s.")
             finally:
                 self._rounds = None
                 self._common.exposition.publish(self.name, [])

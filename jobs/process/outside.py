@@ -90,6 +90,12 @@ DAMAGED = re.compile(
 NO_ROOM = re.compile(r"failed to map segment|[Cc]annot allocate memory")
 NO_THREAD = "can't start new thread"
 MISSING = re.compile(r"FILE_NOT_EXIST|File does not exist|Object at location|DELTA_LOG_FILE_NOT_FOUND|No such file")
+# Texts of Kafka's client in Spark, and of Spark's own consumer, when brokers don't answer.
+NO_BROKERS = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(?:BrokerNotAvailable|Disconnect|LeaderNotAvailable|Network|Timeout)Exception"
+    r"|Cannot fetch record for offset \d+ in \d+ milliseconds"
+)
+RECORDS_LOST = "DATA_LOSS"  # which the job explains
 # Errors of libraries that do input and output.
 LIBRARIES = (
     ("deltalake.exceptions", "DeltaError"),
@@ -110,6 +116,10 @@ NO_TEMPORARY = OutsideError(
 LITTLE_MEMORY = OutsideError(
     "Spark refuses to start with so little memory: give `spark.driver.memory` and `spark.executor.memory` 512m or more,"
     " and see that no `_JAVA_OPTIONS` says less."
+)
+BROKERS_AWAY = OutsideError(
+    "The brokers stopped answering while Spark read from them: check that they run and can be reached from here,"
+    f" {AGAIN}, which continues where this one ended; {STAYS}."
 )
 SENTENCES: dict[str, JobError] = {
     "CommitFailedError": OutsideError(f"Another writer changed a table in the same moment: wait for it {AGAIN}."),
@@ -214,9 +224,11 @@ def _is(error: BaseException, module: str, name: str) -> bool:
 def _of_libraries(error: BaseException) -> JobError | None:
     if _is(error, "py4j.protocol", "Py4JNetworkError"):
         return _of_the_system(errno.ECONNRESET)
-    if _is(error, "kafka.errors", "KafkaError"):
-        return OutsideError(f"The brokers failed ({type(error).__name__}): run `groupledger doctor`, {AGAIN}.")
     text = "\n".join(_texts(error))
+    is_of_kafka = _is(error, "kafka.errors", "KafkaError")
+    if is_of_kafka or (NO_BROKERS.search(text) and RECORDS_LOST not in text):
+        failed = f"The brokers failed ({type(error).__name__}): run `groupledger doctor`, {AGAIN}."
+        return OutsideError(failed) if is_of_kafka else BROKERS_AWAY
     number = NUMBER.search(text)
     if number is not None:
         found = NUMBERS[number[3]] if number[3] else int(number[1] or number[2])

@@ -10,6 +10,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from py4j.protocol import Py4JError
 
 from groupledger.jobs.monitor import clusters, monitor, upkeep
 from groupledger.jobs.monitor.clusters import MonitoredCluster, run_monitor
@@ -134,6 +135,25 @@ def test_one_cluster_that_cannot_go_on(stage: Stage, monkeypatch: pytest.MonkeyP
     worker.join(WAIT_S)
     worker.check()
     assert (stage.held, stage.said[-1]) == ([], "stopped")
+
+
+def test_brokers_that_go_away_during_the_first_read(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: the cluster's trouble is a whole sentence with a remedy, not the beginning of Spark's own text."""
+    monkeypatch.setattr(clusters, "BEGIN_AGAIN_S", 3_600)
+
+    def fail() -> None:
+        query = type("StreamingQueryException", (Py4JError,), {})
+        try:
+            raise query("org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment.")
+        except Py4JError as error:
+            raise OutsideError("The streaming query failed: org.apache.kafka.common.err") from error
+
+    stage.acts["west"] = fail
+    stage.run("east", "west")
+    wait_for(lambda: any("Next try" in line for line in stage.said))
+    (said,) = (line for line in stage.said if "Next try" in line)
+    assert said.startswith("west: The brokers stopped answering while Spark read from them: check")
+    assert said.endswith("stay. Next try in 3600 s.")
 
 
 def test_a_cluster_that_comes_back(stage: Stage) -> None:

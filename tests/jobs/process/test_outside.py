@@ -242,20 +242,43 @@ def test_what_was_deleted_while_it_was_read(table: Path) -> None:
     assert "is missing" in sentence(raised(DeltaTable(table).to_pyarrow_table))
 
 
+def failed(text: str) -> JobError:
+    """Returns the error of a job whose streaming query failed with a text."""
+    hidden = type("StreamingQueryException", (Py4JError,), {})
+    try:
+        try:
+            raise hidden(text)
+        except Py4JError as error:
+            raise OutsideError("The streaming query failed.") from error
+    except OutsideError as error:
+        return error
+
+
+OF_KAFKA = "org.apache.kafka.common.errors.TimeoutException"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{OF_KAFKA}: no node assignment.\nCaused by: java.net.ConnectException: Connection refused",
+        f"Job aborted: Task 0 failed: {OF_KAFKA}: Timeout of 60000ms expired before the position could be determined",
+        "java.util.concurrent.TimeoutException: Cannot fetch record for offset 42 in 120000 milliseconds",
+    ],
+)
+def test_brokers_that_go_away(text: str) -> None:
+    """Goal: a query that ends since the brokers are gone says so in one whole sentence, whatever part of Spark noticed;
+    records that were lost are another thing."""
+    said = sentence(failed(f"[STREAM_FAILED] Query terminated with exception: {text}"))
+    assert said == (
+        "The brokers stopped answering while Spark read from them: check that they run and can be reached from here,"
+        " and run the command again, which continues where this one ended; rows that were written before stay."
+    )
+    assert "The brokers" not in sentence(failed(f"[KAFKA_DATA_LOSS.START_OFFSET_RESET] {text}"))
+
+
 def test_a_query_that_failed_says_why() -> None:
     """Goal: the error that a streaming query hides is reported, and an error that a batch raised on purpose is not
     hidden by the query's."""
-    hidden = type("StreamingQueryException", (Py4JError,), {})
-
-    def failed(text: str) -> JobError:
-        try:
-            try:
-                raise hidden(text)
-            except Py4JError as error:
-                raise OutsideError("The streaming query failed.") from error
-        except OutsideError as error:
-            return error
-
     full = "OSError: [Errno 28] No space left on device"
     assert "The disk is full" in sentence(failed(full))
     assert sentence(failed("something else")) == "The streaming query failed."
