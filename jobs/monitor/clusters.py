@@ -9,6 +9,7 @@ Rules.
   out. It starts again a minute later. An error that is not explained ends the process, so that its supervisor restarts
   it.
 - If the only cluster fails, the process ends with the message and an exit code.
+- The address answers from the beginning, before Spark has started: /livez with 200, /readyz with the reason.
 - A signal ends the monitors of all clusters at once. If no cluster is watched any more, /livez says that the process
   has to be started again.
 """
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from groupledger.jobs.monitor.exposition import Exposition
 from groupledger.jobs.monitor.http import serve
 from groupledger.jobs.monitor.lag_screen import LagScreen
 from groupledger.jobs.monitor.monitor import Common, watch_cluster
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 COMMAND = "monitor"
 BEGIN_AGAIN_S = 60
 LOOK_EVERY_S = 0.5
-NOT_BEGUN = "It has not begun."
+NOT_BEGUN = "It has not begun: Spark starts, or the lease is waited for."
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +60,26 @@ def run_monitor(
 ) -> None:
     """Watches clusters until `stop` is set, with a round every `interval_s` seconds. Raises the error that ended the
     watch of the only cluster, or an unexplained error of any cluster."""
-    say("starting Spark")
     is_alone = len(clusters) == 1
-    spark = spark_session(f"groupledger {COMMAND}", {} if is_alone else beside_each_other(len(clusters)))
     # Settings that do not belong to a cluster are the same for all.
     address = clusters[0].settings.monitor.metrics_address
+    exposition = Exposition()
+    watches = [ClusterWatch(cluster, stop, is_alone=is_alone) for cluster in clusters]
+    troubles = dict.fromkeys(("/readyz", "/healthz"), lambda: [*sentences_of(watches, ClusterWatch.troubles)])
+    troubles["/livez"] = lambda: why_dead(watches)
     with ExitStack() as stack:
-        screen = stack.enter_context(LagScreen())
-        common = Common(spark, warehouse, interval_s, screen, clusters[0].settings.monitor, stop)
-        watches = [ClusterWatch(cluster, common, stop, is_alone=is_alone) for cluster in clusters]
-        troubles = dict.fromkeys(("/readyz", "/healthz"), lambda: [*sentences_of(watches, ClusterWatch.troubles)])
-        troubles["/livez"] = lambda: why_dead(watches)
-        port = stack.enter_context(serve(address, port, common.exposition.answer, troubles))
+        # Before Spark, whose start takes a while: whoever starts the monitor sees that it lives, and why it waits.
+        port = stack.enter_context(serve(address, port, exposition.answer, troubles))
         say(f"metrics at http://{address}:{port}/metrics, health at /livez and /readyz")
-        workers = [Worker(watch.name, watch.run) for watch in watches]
+        say("starting Spark")
+        spark = spark_session(f"groupledger {COMMAND}", {} if is_alone else beside_each_other(len(clusters)))
+        screen = stack.enter_context(LagScreen())
+        common = Common(spark, warehouse, interval_s, screen, exposition, clusters[0].settings.monitor, stop)
+        workers = [Worker(watch.name, partial(watch.run, common)) for watch in watches]
         otlp = clusters[0].settings.metrics.otlp
         if otlp is not None:
             key = None if otlp.key is None else otlp.key.resolve().get_secret_value()
-            push = OtlpPush(otlp.url, key, common.exposition.families, partial(say, level=logging.WARNING))
+            push = OtlpPush(otlp.url, key, exposition.families, partial(say, level=logging.WARNING))
             workers.append(Worker("otlp", partial(push.follow, stop, interval_s)))
         for worker in workers:
             worker.start()
@@ -96,17 +100,16 @@ def run_monitor(
 class ClusterWatch:
     """Watches one cluster. `run` does so until the monitor stops; the other methods say how the cluster is."""
 
-    def __init__(self, cluster: MonitoredCluster, common: Common, stop: threading.Event, *, is_alone: bool) -> None:
+    def __init__(self, cluster: MonitoredCluster, stop: threading.Event, *, is_alone: bool) -> None:
         self.name = cluster.settings.cluster
         self.is_alone = is_alone
         self._cluster = cluster
-        self._common = common
         self._stop = stop
         self._stop_once = threading.Event()
         self._rounds: RoundLoop | None = None
         self._why_not = NOT_BEGUN
 
-    def run(self) -> None:
+    def run(self, common: Common) -> None:
         """Watches the cluster until the monitor stops. If there are other clusters, it starts again some time after an
         error that has an explanation; it raises all others."""
         while not self._stop.is_set():
@@ -114,7 +117,7 @@ class ClusterWatch:
             if self._stop.is_set():  # `end` may have met the event before
                 return
             try:
-                self._watch(self._stop_once)
+                self._watch(common, self._stop_once)
             except JobError as error:
                 if self.is_alone or self._stop.is_set():
                     raise
@@ -122,7 +125,7 @@ class ClusterWatch:
                 self._warn(f"{self._why_not} Next try in {BEGIN_AGAIN_S} s.")
             finally:
                 self._rounds = None
-                self._common.exposition.publish(self.name, [])
+                common.exposition.publish(self.name, [])
             self._stop.wait(BEGIN_AGAIN_S)
 
     def end(self) -> None:
@@ -138,8 +141,8 @@ class ClusterWatch:
             return self._rounds.why_dead()
         return [] if self._why_not is NOT_BEGUN else [self._why_not]
 
-    def _watch(self, stop: threading.Event) -> None:
-        common, settings = self._common, self._cluster.settings
+    def _watch(self, common: Common, stop: threading.Event) -> None:
+        settings = self._cluster.settings
         with ledger_in(common.spark, settings, common.warehouse, COMMAND, self._say, warn=self._warn) as ledger:
             watch_cluster(ledger, self._cluster.bootstrap_servers, common, stop, partial(setattr, self, "_rounds"))
 

@@ -2,7 +2,7 @@
 
 A scrape returns the results of the last round and computes nothing, so it costs the same however many come.
 
-    /livez     503 if the monitor has to be restarted; 200 also while it still reads older records
+    /livez     503 if the monitor has to be restarted; 200 also while it starts, or reads older records
     /readyz    503 if its numbers are not current, with a sentence for each reason; /healthz is the same
 
 The server and its limits are those of `jobs.gate`. Health checks are answered even while scrapes are refused.

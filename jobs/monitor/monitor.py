@@ -22,7 +22,7 @@ Rules.
   passed is shown, and metrics give its age. Lag that is older than `monitor.lag_age_max_s` is unknown.
 - If there is too much work, it is dropped in this order, so that ingest and lag are delayed last: upkeep and incidents,
   history, rounds in tables.
-- Nothing is served before the first round is complete: an ingest that is still reading last year's commits would show
+- No lag is served before the first round is complete: an ingest that is still reading last year's commits would show
   last year's lag.
 - Memory is only a copy. It is read back from the tables at the start, rounds that were sampled and not computed are
   computed, and each table takes each round once. So a monitor that is killed loses no row of the tables and repeats
@@ -50,7 +50,6 @@ from groupledger.jobs.kafka.markers import Markers
 from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
 from groupledger.jobs.monitor.commits import ingest_positions, unread_offsets
 from groupledger.jobs.monitor.expiry_ahead import known_retention_s
-from groupledger.jobs.monitor.exposition import Exposition
 from groupledger.jobs.monitor.own_metrics import (
     BEHIND,
     MonitorReport,
@@ -66,6 +65,7 @@ from groupledger.jobs.monitor.pending import PendingRounds
 from groupledger.jobs.monitor.rules import (
     INGEST_ENDED,
     ROUNDS_IN_TIME,
+    FirstRead,
     Shedding,
     Stalls,
     Vitals,
@@ -99,6 +99,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.kafka.brokers import Brokers
     from groupledger.jobs.kafka.sampling import SampledRound, SampledWatermark
+    from groupledger.jobs.monitor.exposition import Exposition
     from groupledger.jobs.monitor.lag_screen import LagScreen
     from groupledger.jobs.process.settings import MonitorSettings
     from groupledger.jobs.warehouse.ledger import Ledger
@@ -120,6 +121,7 @@ class Common:
         warehouse: str,
         interval_s: int,
         screen: LagScreen,
+        exposition: Exposition,
         settings: MonitorSettings,
         stop: threading.Event,
     ) -> None:
@@ -128,7 +130,7 @@ class Common:
         self.warehouse = warehouse
         self.interval_s = interval_s
         self.screen = screen
-        self.exposition = Exposition()
+        self.exposition = exposition
         self.processes = OwnProcesses(spark)
         self.maintenance = MaintenanceTurns(settings)
 
@@ -309,11 +311,16 @@ class RoundLoop:
 
     def catch_up(self) -> None:
         """Waits until the ingest has read all records that `__consumer_offsets` had when this was called."""
-        ends = ends_of(self._sample_ends())
+        sampled = self._sample_ends()
+        ends, starts = ends_of(sampled), {row.partition: row.offsets[0] for row in sampled if row.offsets}
+        progress = FirstRead()
         while not self._stop.wait(CATCH_UP_POLL_S):
             self._ingesting.check()
-            missing = unread_offsets(ingest_positions(self.ledger), ends)
+            missing = unread_offsets(starts | ingest_positions(self.ledger), ends)
             self._publish(replace(self._report, lag_offsets=missing))
+            sentence = progress.look(sum(missing.values()))
+            if sentence is not None:
+                self.ledger.say(sentence)
             if not missing:
                 return
 

@@ -91,6 +91,28 @@ def behind_ms(known_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
     return {source: max(now_ms - ms, 0) for source, ms in known_ms.items()}
 
 
+def offsets_left(missing: int) -> str:
+    return f"the topic is read, {missing:,} offsets are left"
+
+
+class FirstRead:
+    """Decides what to log about the read of the topic that comes before the first round: how many offsets are left,
+    once at the beginning and then whenever there are fewer. A batch counts when its records are written."""
+
+    def __init__(self) -> None:
+        self._said: int | None = None
+
+    def look(self, missing: int) -> str | None:
+        """Returns the sentence to log when `missing` offsets are left; None if there is nothing new."""
+        if self._said is not None and missing >= self._said:
+            return None
+        is_new = self._said is not None or missing > 0
+        self._said = missing
+        if not is_new:
+            return None
+        return f"before the first round {offsets_left(missing)}" if missing else "the topic is read: rounds begin"
+
+
 class Shedding:
     """Decides when work other than the rounds may be done: at any time while the ingest is on time, and once in
     `every_s` seconds while it is late. So the work is also done on a machine that is always too slow."""
@@ -202,7 +224,10 @@ def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int,
     found = []
     if not vitals.is_ingesting:
         found.append(INGEST_ENDED)
-    if vitals.round_age_ms is None:
+    is_first = vitals.round_age_ms is None
+    if is_first and vitals.lag_offsets:
+        found.append(f"No round is done yet: first {offsets_left(vitals.lag_offsets)}.")
+    elif vitals.round_age_ms is None:
         found.append("No round is done yet: older commits are still being read.")
     elif vitals.round_age_ms > ROUNDS_MISSED_MAX * interval_s * 1000:
         found.append(f"The last round was {vitals.round_age_ms // 1000:,} s ago.")
@@ -210,7 +235,7 @@ def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int,
     if behind is not None:
         found.append(behind)
     known_ms = vitals.commits_known_ms
-    if vitals.lag_offsets:
+    if vitals.lag_offsets and not is_first:
         since = "" if known_ms is None else f": it has the commits until {(now_ms - known_ms) // 1000:,} s ago"
         found.append(f"The ingest has {vitals.lag_offsets:,} offsets of the topic still to read{since}.")
     if known_ms is not None and now_ms - known_ms > lag_age_max_ms:

@@ -137,6 +137,18 @@ def test_one_cluster_that_cannot_go_on(stage: Stage, monkeypatch: pytest.MonkeyP
     assert (stage.held, stage.said[-1]) == ([], "stopped")
 
 
+def test_it_answers_while_spark_starts(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: the address is there from the beginning: alive, and not ready for a reason."""
+    started = threading.Event()
+    monkeypatch.setattr(clusters, "spark_session", lambda *_: started.wait(WAIT_S))
+    stage.run("only")
+    assert stage.fetch("/livez") == (200, "ok\n")
+    assert stage.fetch("/readyz") == (503, f"{clusters.NOT_BEGUN}\n")
+    assert stage.begun == []
+    started.set()
+    wait_for(lambda: stage.fetch("/readyz") == (200, "ok\n"))
+
+
 def test_brokers_that_go_away_during_the_first_read(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: the cluster's trouble is a whole sentence with a remedy, not the beginning of Spark's own text."""
     monkeypatch.setattr(clusters, "BEGIN_AGAIN_S", 3_600)

@@ -110,7 +110,8 @@ def vitals(
     [
         (vitals(), None),
         (vitals(is_ingesting=False), "The ingest has ended."),
-        (vitals(round_age_ms=None), "No round is done yet"),
+        (vitals(round_age_ms=None), "No round is done yet: older commits"),
+        (vitals(round_age_ms=None, lag_offsets=1_200), "No round is done yet: first the topic is read, 1,200 offsets"),
         (vitals(ahead_ms=15_000), None),
         (vitals(ahead_ms=86_400_000), "This host's clock is 86,400 s earlier than the last round"),
         (vitals(round_age_ms=15_001), "The last round was 15 s ago."),

@@ -7,6 +7,7 @@ and the group commits ten before its end; retention follows five hundred records
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -151,6 +152,37 @@ def test_batches_that_take_longer_than_the_interval(batch_s: int) -> None:
         now_ms = int(monitor.world.now_s * 1_000)
         assert now_ms - reported[-1].sampled_at_ms <= 2 * (batch_s + INTERVAL_S) * 1_000
         assert len({row.committed_offset for row in reported}) > 900 / (batch_s + 2 * INTERVAL_S)
+
+
+def test_the_first_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: before the first round the number of offsets that are left is logged, and falls with each batch from the
+    number that the topic has; /readyz has it, too."""
+    with played(2) as monitor:
+        said: list[str] = []
+        reasons: list[str] = []
+        loop = monitor.loop
+        monkeypatch.setattr(loop.ledger, "say", said.append)
+        sampled = (SampledWatermark(OFFSETS_TOPIC, 0, 100, 3_100, 3_100),)
+        monkeypatch.setattr(rounds_of, "sample_watermarks", lambda *_: (sampled, {}))
+        positions = iter([{}, {}, {0: 1_100}, {0: 1_100}, {0: 3_100}])
+
+        def look(*_: Any) -> dict[int, int]:
+            reasons.extend(each for each in loop.troubles() if each not in reasons)
+            return next(positions)
+
+        monkeypatch.setattr(rounds_of, "ingest_positions", look)
+        monkeypatch.setattr(rounds_of, "replace", dataclasses.replace)
+        loop.catch_up()
+    assert said == [
+        "before the first round the topic is read, 3,000 offsets are left",
+        "before the first round the topic is read, 2,000 offsets are left",
+        "the topic is read: rounds begin",
+    ]
+    assert reasons == [
+        "No round is done yet: older commits are still being read.",
+        "No round is done yet: first the topic is read, 3,000 offsets are left.",
+        "No round is done yet: first the topic is read, 2,000 offsets are left.",
+    ]
 
 
 def test_batches_that_take_minutes() -> None:
