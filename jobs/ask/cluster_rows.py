@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import FileType, PyFileSystem
+from pyarrow.fs import FileSelector, FileType, PyFileSystem
 
 from groupledger.jobs.ask.query_client import MEMORY_MAX_BYTES
 from groupledger.jobs.ask.snapshots import Snapshots
@@ -52,6 +52,11 @@ class SmallFiles:
             return None
         with self._files.open_input_file(name) as file:
             return bytes(file.read()).decode()
+
+    def names(self, folder: str) -> list[str]:
+        """Returns the names in a folder; an empty list if the folder does not exist."""
+        found = self._files.get_file_info(FileSelector(folder, allow_not_found=True))
+        return sorted(info.base_name for info in found)
 
 
 class ClusterRows:
