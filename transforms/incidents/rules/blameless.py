@@ -55,12 +55,12 @@ def partition_of(facts: GroupFacts) -> int | None:
     return next((row["kafka_partition"] for row in rows if row.get("kafka_partition") is not None), None)
 
 
-def is_disturbed(facts: GroupFacts, at_us: int, *, is_expiry: bool = False) -> bool:
-    """Returns whether the group's own coordinator had a fault at an instant. With `is_expiry`, a broker's fault that is
-    no move in good order counts, too, if the broker coordinated other groups only."""
+def is_disturbed(facts: GroupFacts, at_us: int, *, by_any: bool = False) -> bool:
+    """Returns whether the group's own coordinator had a fault at an instant. With `by_any`, a broker's fault that is no
+    move in good order counts, too, if the broker coordinated other groups only."""
     partition, at_ms = partition_of(facts), milliseconds(at_us)
     return any(
-        is_fault(each) and each.holds(at_ms) and (partition in each.partitions or (is_expiry and not each.is_clean))
+        is_fault(each) and each.holds(at_ms) and (partition in each.partitions or (by_any and not each.is_clean))
         for each in facts.faults
     )
 

@@ -73,7 +73,7 @@ def patterns(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
 def _dropped_out(row: Row, facts: GroupFacts) -> bool:
     """Returns whether a fault of brokers may have ended a tenure."""
     is_expiry = row["leave_cause"] in (None, SESSION_EXPIRED.name)
-    return is_disturbed(facts, row["left_at"], is_expiry=is_expiry)
+    return is_disturbed(facts, row["left_at"], by_any=is_expiry)
 
 
 def _storms(facts: GroupFacts, jobs: JobRuns, rules: Rules) -> Iterator[Sighting]:
@@ -84,7 +84,7 @@ def _storms(facts: GroupFacts, jobs: JobRuns, rules: Rules) -> Iterator[Sighting
     for row in sorted(facts.rebalances, key=lambda row: (row["happened_at"], row["kafka_offset"])):
         if _is_birth(row) or is_price_of_another(row) or jobs.holds(row["kafka_offset"]):
             continue
-        if growth.holds(row) or is_disturbed(facts, row["happened_at"]):
+        if growth.holds(row) or is_disturbed(facts, row["happened_at"], by_any=True):
             continue
         recent.append(row)
         while milliseconds(row["happened_at"]) - milliseconds(recent[0]["happened_at"]) >= rules.storm_window_ms:

@@ -187,6 +187,16 @@ def test_members_that_drop_out_with_each_fault(*, is_clean: bool, flaps: bool) -
     assert ("member_flapping" in {row["kind"] for row in incidents(given, RULES)}) == flaps
 
 
+@pytest.mark.parametrize(("is_clean", "storms"), [(False, False), (True, True)])
+def test_rebalances_that_come_with_a_fault(*, is_clean: bool, storms: bool) -> None:
+    """Goal: members of a group that drop out and come back because a broker died make no storm, also if that broker
+    coordinates other groups only."""
+    given = facts(generations=GENERATIONS, rebalances=[rebalance(n, 100 + n * 50) for n in range(2, 14)])
+    outage = replace(FAULT.outages[0], kafka_partition=8, until_ms=T + 750_000, is_clean=is_clean)
+    given.faults = [replace(FAULT, outages=(outage,))]
+    assert ("rebalance_storm" in {row["kind"] for row in incidents(given, RULES)}) == storms
+
+
 def test_a_commit_that_was_sent_again() -> None:
     """Goal: an offset that goes back as the coordinator moves is a commit that was sent again: nothing is read twice
     for certain, and nobody sought back."""
