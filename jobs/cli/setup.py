@@ -10,6 +10,7 @@ import click
 from groupledger.jobs.process.output import say
 
 READ_BY_ALL = 0o022
+NEXT = "`groupledger doctor --bootstrap-servers HOST:PORT --warehouse DIR`, which looks whether all is in place"
 
 
 @click.command()
@@ -34,8 +35,12 @@ def setup(*, offline: Path | None, with_s3: bool, with_broker: bool, without_arc
     Questions and `serve` need none of them."""
     from groupledger.jobs.process.jars import BROKERS, S3, SPARK, jar_folder, set_up
 
+    def report(text: str) -> None:
+        say(f"setup: {text}")
+
     # Published files: who runs the service is seldom the user that installs it.
     os.umask(READ_BY_ALL)
     parts = [SPARK, *([S3] if with_s3 else []), *(BROKERS if with_broker else [])]
     with_archive = not without_archive
-    set_up(jar_folder(), lambda text: say(f"setup: {text}"), offline=offline, parts=parts, with_archive=with_archive)
+    set_up(jar_folder(), report, offline=offline, parts=parts, with_archive=with_archive)
+    report(f"done, in {jar_folder()}; next: {NEXT}")

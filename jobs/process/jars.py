@@ -19,8 +19,10 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,9 +31,10 @@ from typing import TYPE_CHECKING
 from groupledger import conf
 from groupledger.jobs.process import jar_hashes
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.signals import signals_wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 SPARK, S3, ARCHIVE = "spark", "s3", "spark-classes.jsa"
 BROKERS = ("kafka", "kafka-4.4")
@@ -186,16 +189,41 @@ def archive_classes(folder: Path, java_says: str, say: Callable[[str], None]) ->
     target = folder / ARCHIVE
     if stamp.is_current() and target.is_file():
         return
-    say("keeping Spark's classes for the JVM (a minute)")
+    say("keeping Spark's classes for the JVM (200 MB; a minute on idle cores; --without-archive leaves it out)")
     command = [sys.executable, "-m", "groupledger.jobs.process.class_archive", str(target)]
     environment = {**os.environ, "GROUPLEDGER_JARS": str(folder)}
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    if answer.returncode != 0 or not target.is_file():
+    exit_code, words = run_with_children(command, environment)
+    if exit_code != 0 or not target.is_file():
         raise OutsideError(
             "Spark does not run, so its classes could not be kept: give it 3 GiB of free memory, then run `groupledger"
-            f" setup` again. Its last words: {answer.stderr.strip()[-LAST_WORDS:]}"
+            f" setup` again. Its last words: {words.strip()[-LAST_WORDS:]}"
         )
     stamp.write()
+
+
+def run_with_children(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Runs a program, and returns its exit code and what was written to standard error until the last process of it had
+    ended. If a signal ends this process meanwhile, ends all of them: the JVM of a program that is killed would go on
+    alone, and then write its archive."""
+    process = None
+    try:
+        with signals_wait():  # so that whatever was started is known
+            process = subprocess.Popen(
+                command,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment,
+                start_new_session=True,
+            )
+        words = process.communicate()[1]
+    except SystemExit:
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        raise
+    return process.returncode, words
 
 
 def shipped_ivy() -> Path:

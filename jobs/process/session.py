@@ -15,12 +15,9 @@ import atexit
 import logging
 import os
 import re
-import signal
 import stat
 import sys
 import tempfile
-import threading
-from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,10 +27,10 @@ from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.jars import ARCHIVE, S3, SPARK, jar_folder
 from groupledger.jobs.process.java_start import launched
 from groupledger.jobs.process.object_store import s3_settings
-from groupledger.jobs.process.signals import SIGNALS
+from groupledger.jobs.process.signals import signals_wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
@@ -74,7 +71,9 @@ def spark_session(name: str, overrides: Mapping[str, str] | None = None, java_op
 
     settings = submitted_settings() if SUBMITTED in os.environ else own_settings(java_options)
     wanted = {**settings, **(overrides or {})}
-    # The context apart: its handler of SIGINT is there from when it is made, and the rest of a session takes a while.
+    # If pyspark is interrupted while a JVM starts, it removes the folder in which the JVM reports its port; then the
+    # JVM fails, and stays for ever. And a SparkContext installs a SIGINT handler as its last step, which calls Java and
+    # so breaks a call that the signal has interrupted. The rest of a session takes a while: it can be interrupted.
     with signals_wait():
         conf = SparkConf().setAppName(name).setAll([*wanted.items()])
         if SparkContext._gateway is None and SUBMITTED not in os.environ:  # noqa: SLF001 - pyspark has no public way
@@ -100,35 +99,6 @@ def beside_each_other(count: int) -> dict[str, str]:
     if SUBMITTED in os.environ or match is None:
         return {}
     return {"spark.master": f"local[{int(match[1]) * count}]", "spark.default.parallelism": match[1]}
-
-
-@contextmanager
-def signals_wait() -> Iterator[None]:
-    """Delays the signals that end a command until a SparkContext is made, and restores their handlers.
-
-    If Pyspark is interrupted while a new JVM starts, it removes the folder in which the JVM reports its port; then the
-    JVM fails, and stays for ever. And a SparkContext installs a SIGINT handler as its last step, which calls Java and
-    so breaks a call that the signal has interrupted.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread of a process can set signal handlers
-        return
-    came: list[signal.Signals] = []
-    before = {
-        number: signal.signal(number, lambda number, _: came.append(signal.Signals(number))) for number in SIGNALS
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        # Also if the JVM did not start: a signal to the whole process group may be why.
-        for each in came:
-            handler = before[each]
-            if callable(handler):
-                handler(each, None)  # raised once more, it would be taken for a second one, which ends at once
-            else:
-                signal.raise_signal(each)
 
 
 def own_settings(java_options: str) -> dict[str, str]:

@@ -84,6 +84,30 @@ def ending_in_time(say: Callable[[str], None]) -> Iterator[None]:
         receiving.close()
 
 
+@contextmanager
+def signals_wait() -> Iterator[None]:
+    """Delays the signals that end a command until the end of the block, and restores their handlers."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread of a process can set signal handlers
+        return
+    came: list[signal.Signals] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(signal.Signals(number))) for number in SIGNALS
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        # Also if the block raised: a signal to the whole process group may be why.
+        for each in came:
+            handler = before[each]
+            if callable(handler):
+                handler(each, None)  # raised once more, it would be taken for a second one, which ends at once
+            else:
+                signal.raise_signal(each)
+
+
 def _break_off(number: int, _: FrameType | None) -> None:
     raise SystemExit(ENDED_BY_A_SIGNAL + number)
 

@@ -41,15 +41,18 @@ def test_the_settings_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_set_up_is_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: JARs that an administrator has fetched can be read by the user of the service."""
+    """Goal: JARs that an administrator has fetched can be read by the user of the service; the last line says that all
+    is done, and which command comes next."""
     monkeypatch.setenv("GROUPLEDGER_JARS", str(tmp_path / "jars"))
     monkeypatch.setattr(jars, "set_up", lambda folder, *_, **__: folder.mkdir())
     before = os.umask(0o022)
     try:
-        assert CliRunner().invoke(main, ["setup"]).exit_code == 0
+        done = CliRunner().invoke(main, ["setup"])
     finally:
         os.umask(before)
+    assert done.exit_code == 0
     assert stat.S_IMODE((tmp_path / "jars").stat().st_mode) == 0o755
+    assert done.stderr.startswith(f"setup: done, in {tmp_path / 'jars'}; next: `groupledger doctor ")
 
 
 @pytest.fixture

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from groupledger.jobs.process import jar_hashes, jars
 from groupledger.jobs.process.errors import InputError, OutsideError
-from groupledger.jobs.process.jars import SPARK, set_up
+from groupledger.jobs.process.jars import SPARK, archive_classes, set_up
+from groupledger.jobs.process.signals import ending_in_time
 
 TESTED = {"delta-1.jar": b"delta", "kafka-1.jar": b"kafka"}
 
@@ -106,3 +110,26 @@ def test_from_a_folder(repository: Repository, tmp_path: Path) -> None:
     set_up(tmp_path / "jars", quiet, offline=source)
     assert of(tmp_path / "jars" / SPARK) == TESTED
     assert repository.asked == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_set_up_that_is_ended(number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: when set-up is ended, so is the JVM that the program of the class archive has started: here, a process that
+    holds a pipe open, and whose parent is the program."""
+    program, pipe = tmp_path / "python", tmp_path / "pipe"
+    program.write_text(f"#!/bin/sh\nsleep 60 > '{pipe}' &\nwait\n")
+    program.chmod(0o755)
+    os.mkfifo(pipe)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+    def end_it() -> None:
+        with pipe.open() as of_the_child:  # it runs
+            os.kill(os.getpid(), number)
+            of_the_child.read()  # until it has ended
+
+    child = threading.Thread(target=end_it, daemon=True)
+    child.start()
+    with pytest.raises(SystemExit), ending_in_time(print):
+        archive_classes(tmp_path, "a Java", quiet)
+    child.join(30)
+    assert not child.is_alive()

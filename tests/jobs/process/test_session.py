@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.process import session
 from groupledger.jobs.process.settings import load_settings
-from groupledger.jobs.process.signals import StopOnSignal, ending_in_time
+from groupledger.jobs.process.signals import StopOnSignal, ending_in_time, signals_wait
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,7 @@ def test_sockets_in_a_folder(folder: str, umask: int, is_fit: bool) -> None:
 
 def interrupted() -> None:
     with StopOnSignal() as stop:
-        with session.signals_wait():
+        with signals_wait():
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a SparkContext sets one of its own
         signal.raise_signal(signal.SIGINT)
         assert stop.is_set()
@@ -73,7 +73,7 @@ def test_ctrl_c_stays_the_jobs(spark: SparkSession) -> None:
 
 def broken_off(reached: list[str]) -> None:
     with ending_in_time(print):
-        with session.signals_wait():
+        with signals_wait():
             signal.raise_signal(signal.SIGTERM)
             reached.append("made")
         reached.append("used")
