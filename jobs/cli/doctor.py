@@ -19,21 +19,23 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.troubles import open_troubles
 from groupledger.jobs.process.errors import InputError, JobError
 from groupledger.jobs.process.jar_hashes import spark_release
 from groupledger.jobs.process.jars import JAVA_REMEDY, JAVA_VERSIONS, java_major, java_path, java_words
-from groupledger.jobs.process.output import print_answers
+from groupledger.jobs.process.output import print_json
 from groupledger.jobs.process.places import local_path
 from groupledger.jobs.process.session import SPARK_JARS, spark_defaults, spark_session
-from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.process.terminal import escaped, fitted
 from groupledger.jobs.process.troubled_groups import REMEDY, troubled_groups
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, LocalStorage, open_storage
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from py4j.protocol import Py4JJavaError
 
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     """How to log in, and the address."""
 
 GOOD, BAD, UNKNOWN = "good", "bad", "unknown"
+STATE_WIDTH = len(UNKNOWN) + 2
 PYTHON_MINIMUM = (3, 10)
 SPARK = "pyspark"
 INSTALL_SPARK = "run `pip install 'groupledger[spark]'`, then `groupledger setup`"
@@ -69,26 +72,35 @@ class Check:
     remedy: str | None = None
 
 
-def diagnose(settings: Settings, warehouse: str | None, clusters: Mapping[str, Place]) -> list[Check]:
-    """Returns all checks in order: of this machine, of the warehouse if one is given, and of each cluster in
-    `clusters`, which has the login and the address of each by its name in the tables."""
-    checks = [python(), *writing()]
+def diagnose(settings: Settings, warehouse: str | None, clusters: Mapping[str, Place]) -> Iterator[Check]:
+    """Yields each check as soon as it is made: of this machine, of the warehouse if one is given, and of each cluster
+    in `clusters`, which has the login and the address of each by its name in the tables."""
+    yield python()
+    yield from writing()
     if warehouse is not None:
-        checks += warehouse_checks(warehouse)
+        yield from warehouse_checks(warehouse)
     for name in clusters or [settings.cluster]:
         about = "" if len(clusters) < 2 else f"{name}: "  # noqa: PLR2004 - of one cluster nobody needs the name
-        found = [] if warehouse is None else [groups(ClusterRows(warehouse, name))]
-        found += cluster_checks(*clusters[name]) if name in clusters else []
-        checks += [replace(check, about=about + check.about) for check in found]
-    return checks
+        if warehouse is not None:
+            check = groups(ClusterRows(warehouse, name))
+            yield replace(check, about=about + check.about)
+        for check in cluster_checks(*clusters[name]) if name in clusters else ():
+            yield replace(check, about=about + check.about)
 
 
-def print_checks(checks: list[Check], *, as_json: bool) -> None:
-    answers = [asdict(check) for check in checks]
-    print_answers("What the doctor found", ("about", "state", "finding", "remedy"), answers, as_json=as_json)
+def print_check(check: Check, *, as_json: bool) -> None:
+    """Prints a check at once, since the next one may wait for a broker: as JSON, or as a line that is broken on a
+    terminal only."""
+    if as_json:
+        print_json([asdict(check)])
+        sys.stdout.flush()
+        return
+    found = check.finding if check.remedy is None else f"{check.finding.removesuffix('.')}; {check.remedy}"
+    for line in fitted(f"{check.state:{STATE_WIDTH}}{check.about}: {escaped(found)}"):
+        click.echo(line)
 
 
-def report(checks: list[Check]) -> str:
+def report(checks: Iterable[Check]) -> str:
     """Returns what to attach to a report of a fault: versions, and how each check ended. What a check found is left
     out, as it may name hosts, folders and groups, and so is the name of its cluster."""
     lines = [f"groupledger {version('groupledger')} on {platform.system()} {platform.release()}, {platform.machine()}"]
@@ -184,25 +196,24 @@ def memory_check(driver_memory: str, there_mb: int) -> Check:
 # The warehouse
 
 
-def warehouse_checks(warehouse: str) -> list[Check]:
-    """Checks a warehouse by making a file, reading it and removing it; of a local directory the free space is checked,
-    too."""
-    checks = []
+def warehouse_checks(warehouse: str) -> Iterator[Check]:
+    """Yields the checks of a warehouse: the free space of a local directory, and whether a file can be made, read and
+    removed."""
     path = local_path(warehouse)
     if path is not None:
         there = next(folder for folder in (Path(path), *Path(path).resolve().parents) if folder.is_dir())
         free = shutil.disk_usage(there).free
         state = GOOD if free >= FREE_BYTES_MIN else BAD
         remedy = None if state == GOOD else "free some, or put the warehouse on another disk"
-        checks.append(Check("disk", state, f"{free // MEGABYTE:,} MB are free at {there}", remedy))
-    return [*checks, write_check(warehouse)]
+        yield Check("disk", state, f"{free // MEGABYTE:,} MB are free at {there}", remedy)
+    yield write_check(warehouse)
 
 
 def groups(tables: ClusterRows) -> Check:
     """Checks for groups on which a step failed."""
     troubles = open_troubles(tables)
     if troubles:
-        return Check("groups", BAD, printable(troubled_groups(troubles)), REMEDY)
+        return Check("groups", BAD, escaped(troubled_groups(troubles)), REMEDY)
     return Check("groups", GOOD, "none is left out")
 
 
@@ -225,7 +236,7 @@ def write_check(warehouse: str) -> Check:
     except OSError as error:
         return Check("warehouse", BAD, f"{warehouse}: {error.strerror}", remedy)
     except java_errors(path) as error:
-        return Check("warehouse", BAD, printable(f"{warehouse}: {error.java_exception}"), remedy)
+        return Check("warehouse", BAD, escaped(f"{warehouse}: {error.java_exception}"), remedy)
     finally:
         # An administrator's folder would shut out the user that writes afterwards.
         with suppress(OSError):
@@ -261,7 +272,7 @@ def cluster_checks(settings: KafkaSettings, bootstrap_servers: str) -> Iterator[
         identity, topic = describe_offsets_topic(bootstrap_servers, settings)
     except JobError as error:
         remedy = "check --bootstrap-servers, the section kafka of the settings, and the rights of the principal"
-        yield Check("brokers", BAD, printable(error), remedy)
+        yield Check("brokers", BAD, escaped(str(error)), remedy)
         return
     finding = f"cluster {identity.cluster_id}, {identity.partition_count} partitions of {OFFSETS_TOPIC}"
     yield Check("brokers", GOOD, finding)
@@ -303,7 +314,7 @@ def read_right(settings: KafkaSettings, bootstrap_servers: str) -> Check:
     except TopicAuthorizationFailedError:
         return Check("Read", BAD, f"is not allowed on {OFFSETS_TOPIC}", f"grant Read on the topic {OFFSETS_TOPIC}")
     except KafkaError as error:
-        return Check("Read", BAD, printable(error), "look into the broker's log")
+        return Check("Read", BAD, escaped(str(error)), "look into the broker's log")
     finally:
         consumer.close()
     return Check("Read", GOOD, f"is allowed on {OFFSETS_TOPIC}")

@@ -93,13 +93,15 @@ def doctor(
 ) -> bool:
     """Check the installation, and say how to repair what is wrong; exit code 1 if anything is."""
     settings = settings_of(conf, cluster)
-    from groupledger.jobs.cli.doctor import BAD, diagnose, print_checks, report
+    from groupledger.jobs.cli.doctor import BAD, diagnose, print_check, report
 
     places = places_of(settings, cluster, bootstrap_servers)
     clusters = {name: (settings_of(conf, name).kafka, place) for name, place in places.items()}
-    checks = diagnose(settings, warehouse, clusters)
+    checks = []
+    for check in diagnose(settings, warehouse, clusters):
+        if not for_others:
+            print_check(check, as_json=as_json)
+        checks.append(check)
     if for_others:
         click.echo(report(checks))
-    else:
-        print_checks(checks, as_json=as_json)
     return any(check.state == BAD for check in checks)

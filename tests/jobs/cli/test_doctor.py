@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,8 @@ from groupledger.jobs.process.settings import load_settings
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from groupledger.jobs.process.settings import KafkaSettings
 
 COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "min.compaction.lag.ms": "0"}
@@ -100,7 +104,7 @@ def test_warehouse(tmp_path: Path) -> None:
     assert [check.state for check in warehouse_checks(str(tmp_path / "old"))] == [GOOD, GOOD]
     assert list(state.iterdir()) == []
     (tmp_path / "file").write_text("")
-    bad = warehouse_checks(str(tmp_path / "file" / "below"))[-1]
+    *_, bad = warehouse_checks(str(tmp_path / "file" / "below"))
     assert bad.state == BAD
     assert bad.finding.endswith("Not a directory")
 
@@ -132,6 +136,32 @@ def test_clusters_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert asked == [("SSL", "west:2")]
     assert about("--bootstrap-servers", "other:3") == ["brokers"]
     assert asked == [("PLAINTEXT", "other:3")]
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_each_finding_when_it_is_known(form: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a finding is printed before the next check begins, which may wait for a broker; in a pipe it is a line, and
+    never cut, however long it is. What it quotes is no control sequence of the terminal."""
+    printed = io.StringIO()
+    long = "no answer from \x1b[2J " + "a-long-name " * 40 + "the end"
+
+    def ask(*_: object) -> Iterator[Check]:
+        yield Check("brokers", BAD, long, "start one")
+        lines = printed.getvalue().splitlines()
+        assert "the end" in lines[-1]
+        assert "start one" in lines[-1]
+        yield Check("Read", UNKNOWN, "it is not known")
+
+    monkeypatch.setattr(doctor, "cluster_checks", ask)
+    monkeypatch.setattr(sys, "stdout", printed)
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--bootstrap-servers", "b:1", *form])
+    assert ended.value.code == 1
+    *_, brokers, read = printed.getvalue().splitlines()
+    assert "\x1b" not in brokers
+    if not form:
+        assert brokers.startswith("bad      brokers: no answer")
+        assert read == "unknown  Read: it is not known"
 
 
 def test_a_report_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
