@@ -71,13 +71,13 @@ def kafka_python_security(settings: KafkaSettings) -> dict[str, Any]:
         found["sasl_kerberos_service_name"] = settings.sasl_kerberos_service
     elif settings.sasl_password is not None:
         found["sasl_plain_username"] = settings.sasl_username
-        found["sasl_plain_password"] = settings.sasl_password.resolve().get_secret_value()
+        found["sasl_plain_password"] = settings.sasl_password.resolve("kafka.sasl_password").get_secret_value()
     if settings.ssl_ca_file is not None:
         found["ssl_cafile"] = pem(settings.ssl_ca_file)
     if settings.ssl_keystore_file is not None:
         found["ssl_certfile"] = found["ssl_keyfile"] = pem(settings.ssl_keystore_file)
     if settings.ssl_key_password is not None:
-        found["ssl_password"] = settings.ssl_key_password.resolve().get_secret_value()
+        found["ssl_password"] = settings.ssl_key_password.resolve("kafka.ssl_key_password").get_secret_value()
     return found
 
 
@@ -101,7 +101,7 @@ def spark_security(settings: KafkaSettings) -> dict[str, str]:
     if settings.ssl_keystore_file is not None:
         found |= {"kafka.ssl.keystore.type": "PEM", "kafka.ssl.keystore.location": pem(settings.ssl_keystore_file)}
     if settings.ssl_key_password is not None:
-        found["kafka.ssl.key.password"] = settings.ssl_key_password.resolve().get_secret_value()
+        found["kafka.ssl.key.password"] = settings.ssl_key_password.resolve("kafka.ssl_key_password").get_secret_value()
     return found
 
 
@@ -113,7 +113,7 @@ def _jaas_options(settings: KafkaSettings) -> dict[str, str]:
         return {**keys, "principal": name}
     if settings.sasl_password is None:
         return {}
-    secret = settings.sasl_password.resolve().get_secret_value()
+    secret = settings.sasl_password.resolve("kafka.sasl_password").get_secret_value()
     if settings.sasl_mechanism == "OAUTHBEARER":
         scope = {} if settings.sasl_scope is None else {"scope": settings.sasl_scope}
         return {"clientId": name, "clientSecret": secret, **scope}

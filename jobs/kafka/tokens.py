@@ -60,7 +60,8 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # no types ar
         settings = self._settings
         assert settings.sasl_token_url is not None  # noqa: S101 - the settings' validator holds both
         assert settings.sasl_password is not None  # noqa: S101
-        login = f"{settings.sasl_username}:{settings.sasl_password.resolve().get_secret_value()}"
+        secret = settings.sasl_password.resolve("kafka.sasl_password").get_secret_value()
+        login = f"{settings.sasl_username}:{secret}"
         headers = {
             "Authorization": f"Basic {b64encode(login.encode()).decode()}",
             "Content-Type": "application/x-www-form-urlencoded",

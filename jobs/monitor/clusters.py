@@ -78,7 +78,7 @@ def run_monitor(
         workers = [Worker(watch.name, partial(watch.run, common)) for watch in watches]
         otlp = clusters[0].settings.metrics.otlp
         if otlp is not None:
-            key = None if otlp.key is None else otlp.key.resolve().get_secret_value()
+            key = None if otlp.key is None else otlp.key.resolve("metrics.otlp.key").get_secret_value()
             push = OtlpPush(otlp.url, key, exposition.families, partial(say, level=logging.WARNING))
             workers.append(Worker("otlp", partial(push.follow, stop, interval_s)))
         for worker in workers:

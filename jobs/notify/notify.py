@@ -98,13 +98,14 @@ def receivers_of(settings: NotifySettings) -> list[Receiver]:
 
 
 def _receiver(name: str, settings: ReceiverSettings) -> Receiver:
+    setting = f"notify.receivers.{name}"
     url = settings.url or PAGERDUTY_URL
     if isinstance(url, Secret):
         try:
-            url = checked_url(url.resolve().get_secret_value())
+            url = checked_url(url.resolve(f"{setting}.url").get_secret_value())
         except ValueError as error:
-            raise InputError(f"The settings are wrong: notify.receivers.{name}.url: {error}.") from error
-    key = None if settings.key is None else settings.key.resolve().get_secret_value()
+            raise InputError(f"The settings are wrong: {setting}.url: {error}.") from error
+    key = None if settings.key is None else settings.key.resolve(f"{setting}.key").get_secret_value()
     if settings.kind == APPRISE:
         check_apprise(key or "")
     return Receiver(name, settings, url, key)

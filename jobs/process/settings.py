@@ -60,17 +60,21 @@ class Secret(Section):
             raise ValueError(msg)
         return self
 
-    def resolve(self) -> SecretStr:
+    def resolve(self, setting: str) -> SecretStr:
+        """Returns the secret that `setting`, such as kafka.sasl_password, refers to. Raises InputError if there is
+        none."""
         if self.env is not None:
             value = os.environ.get(self.env)
             if value is None:
-                raise InputError(f"The environment variable {self.env} is not set, and a setting refers to it.")
+                raise InputError(f"The environment variable {self.env} is not set, and {setting} refers to it: set it.")
             return SecretStr(value)
         assert self.file is not None  # noqa: S101 - the validator above holds it
         try:
             return SecretStr(self.file.read_text().rstrip("\r\n"))
         except OSError as error:
-            raise InputError(f"The secret file {self.file} can't be read: {error.strerror}.") from error
+            raise InputError(
+                f"The file {self.file}, to which {setting} refers, can't be read: {error.strerror}."
+            ) from error
 
 
 def checked_url(url: str) -> str:
@@ -229,7 +233,7 @@ class PrivacySettings(Section):
         key is missing, or so short that it could be found by trying all keys."""
         if HASH not in {self.hosts, self.principals} or self.hash_key is None:
             return Privacy(self.principals, self.hosts)
-        key = self.hash_key.resolve().get_secret_value().encode()
+        key = self.hash_key.resolve("privacy.hash_key").get_secret_value().encode()
         if len(key) < HASH_KEY_BYTES_MIN:
             raise InputError(
                 f"The key of privacy.hash_key has fewer than {HASH_KEY_BYTES_MIN} bytes: put a random text there, as"

@@ -279,7 +279,7 @@ def _object(text: bytes) -> dict[str, Any]:
 
 def oidc_of(settings: OidcSettings) -> Oidc:
     """Returns the login of the settings. Raises InputError if the secret is missing or guessable."""
-    secret = settings.client_secret.resolve().get_secret_value()
+    secret = settings.client_secret.resolve("serve.oidc.client_secret").get_secret_value()
     if len(secret) < 16:  # noqa: PLR2004 - it signs sessions, too
         raise InputError("The secret of serve.oidc.client_secret has fewer than 16 characters: use a longer one.")
     return Oidc(settings, secret)
