@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import AS_JSON, CLUSTER, CONF, Job, settings_of
+from groupledger.jobs.cli.options import AS_JSON, CLUSTER, CONF, Job, places_of, settings_of
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.output import print_answers, say
@@ -33,13 +33,20 @@ def notify(*, warehouse: str | None, cluster: str | None, conf: Path | None, is_
     if (warehouse is None) != is_test:
         raise click.UsageError("Give either --warehouse or --test.")
     settings = settings_of(conf, cluster)
-    if not settings.notify.receivers:
+    # As `monitor`, which watches all of them: each may have receivers of its own.
+    clusters = [settings_of(conf, name) for name in places_of(settings, cluster, None)] if is_test else []
+    clusters = clusters or [settings]
+    if not any(each.notify.receivers for each in clusters):
         raise InputError(NOBODY)
     from groupledger.jobs.notify.notify import Notifier, send_test
 
     if warehouse is None:
-        found = [{"receiver": name, "outcome": problem or "sent"} for name, problem in send_test(settings, now_ms())]
-        print_answers("Receivers", ("receiver", "outcome"), found, as_json=as_json)
+        found = [
+            {"receiver": name, "cluster": each.cluster, "outcome": problem or "sent"}
+            for each in clusters
+            for name, problem in send_test(each, now_ms())
+        ]
+        print_answers("Receivers", ("receiver", "cluster", "outcome"), found, as_json=as_json, optional=["cluster"])
         return any(each["outcome"] != "sent" for each in found)
     with Job("notify", warehouse, cluster, conf).ledger() as ledger:
         notifier = Notifier(ledger)

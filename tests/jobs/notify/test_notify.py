@@ -381,7 +381,8 @@ def test_a_secret_address_that_is_none(ours: Ours, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_command(ours: Ours, web: Receiving) -> None:
-    """Goal: `notify --test` sends each receiver a message and its end, and names the one that got nothing."""
+    """Goal: `notify --test` sends each receiver a message and its end, and names the one that got nothing. With
+    `clusters` in the settings it does so for each of them, as `monitor` would, or for the one that is asked for."""
     conf = ours.folder / "settings.yaml"
     conf.write_text(json.dumps({"notify": {"receivers": {"chat": {"kind": "slack", "url": web.url}}}}))
     found = CliRunner().invoke(main, ["notify", "--test", "--conf", str(conf)])
@@ -392,5 +393,20 @@ def test_the_command(ours: Ours, web: Receiving) -> None:
     assert found.exit_code == 1
     assert "status 404" in found.output
     assert CliRunner().invoke(main, ["notify"]).exit_code == 2
+    web.status = 200
+    own = {"bootstrap_servers": "w:1", "notify": {"receivers": {"hook": {"kind": "json", "url": web.url}}}}
+    settings = {**json.loads(conf.read_text()), "clusters": {"east": {"bootstrap_servers": "e:1"}, "west": own}}
+    conf.write_text(json.dumps(settings))
+    for arguments, expected in (
+        ([], [("chat", "east"), ("chat", "west"), ("hook", "west")]),
+        (["--cluster", "east"], [("chat", "east")]),
+    ):
+        web.came.clear()
+        found = CliRunner().invoke(main, ["notify", "--test", "--json", "--conf", str(conf), *arguments])
+        assert found.exit_code == 0, found.output
+        sent = [json.loads(line) for line in found.output.splitlines()]
+        assert [(each["receiver"], each["cluster"]) for each in sent] == expected
+        for body, (_, named) in zip(web.bodies[::2], expected, strict=True):
+            assert named in json.dumps(body)
     nobody = CliRunner().invoke(main, ["notify", "--test"])
     assert (nobody.exit_code, "name no receiver" in nobody.output) == (2, True)
