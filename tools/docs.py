@@ -39,6 +39,8 @@ OPTIONS = {
     "html_static_path": "static",
     "html_css_files": "site.css",
     "html_title": "groupledger",
+    # Otherwise an option in running text, as --conf, becomes a dash and a word.
+    "smartquotes": "0",
     "html_show_sphinx": "0",
     "html_copy_source": "0",
     "myst_heading_anchors": "6",

@@ -33,3 +33,8 @@ def test_the_first_pages_are_narrow(name: str) -> None:
 
 def test_who_holds_the_copyright() -> None:
     assert OPTIONS["copyright"].endswith("The groupledger authors")
+
+
+def test_options_are_as_typed() -> None:
+    """Goal: Sphinx makes no dash of the two hyphens of an option in running text, which nobody could paste."""
+    assert OPTIONS["smartquotes"] == "0"
