@@ -14,8 +14,7 @@ import pytest
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.java_start import StandardError, launched, why_it_ended
 from groupledger.jobs.process.outside import explain
-from groupledger.jobs.process.session import signals_wait
-from groupledger.jobs.process.signals import ending_in_time
+from groupledger.jobs.process.signals import ending_in_time, signals_wait
 
 if TYPE_CHECKING:
     from pathlib import Path
