@@ -1,16 +1,17 @@
 """Measures how true groupledger is while brokers fail, the log cleaner works, and the machine is slow.
 
-Three real brokers coordinate groups of Java, librdkafka and kafka-python consumers, of the classic protocol and of
-KIP-848. A seed decides when they are killed and come back, are frozen, or lose leadership. In calm times consumers are
-killed or closed (`lab.kafka.cluster_play`). A monitor runs beside the cluster, and a pipeline afterwards.
+Three real brokers coordinate groups of all types: Java, librdkafka and kafka-python consumers of the classic protocol
+and of KIP-848, and Java's share consumers and Streams applications. A seed decides when the brokers are killed and come
+back, are frozen, or lose leadership. In calm times clients are killed or closed (`lab.kafka.cluster_play`). A monitor
+runs beside the cluster, and a pipeline afterwards.
 
     python -m bench.cluster [--seed 1] [--minutes 20] [--release 4.4] [--monitor-cpu-share 0.3] [--keep FOLDER]
     python -m bench.cluster --again FOLDER     # judges a run that was kept, with today's rules
 
-Owners are compared with what the clients reported and Admin described. Each row of live lag is compared with what the
-brokers reported before and after it, and at rest with Admin. The causes of departures, incidents and `why` are compared
-with what was done. The run prints how many answers were right, not known and wrong, each wrong one in a line, and ends
-with 1 if there is a wrong one.
+Owners are compared with what the clients reported and Admin described, members and epochs with what Admin described
+each second. Each row of live lag is compared with what the brokers reported before and after it, and at rest with Admin.
+The causes of departures, incidents and `why` are compared with what was done. The run prints how many answers were
+right, not known and wrong, each wrong one in a line, and ends with 1 if there is a wrong one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Measures how true the history of real share and streams groups is, with a broker and Kafka's own clients.
 
-    python -m bench.modern_matrix --jars FOLDER [--runs 1] [--steps 12] [--seed N]
+    python -m bench.modern_matrix [--runs 1] [--steps 12] [--seed N]
 
 In each run a share group and a streams group go through random joins, leaves, kills, stalls, subscriptions, standbys
-and more partitions (`lab.kafka.modern_matrix`). FOLDER must have the JARs of Kafka Streams and of RocksDB, which do not
-come with the broker. Differences are printed, and the run ends with 1 if there is one.
+and more partitions (`lab.kafka.modern_matrix`). Differences are printed, and the run ends with 1 if there is one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from lab.kafka.modern_matrix import play
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jars", type=Path, required=True)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--steps", type=int, default=12, help="of each group")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
@@ -36,7 +34,7 @@ def main() -> int:
             LocalBroker(Path(directory), properties=PROPERTIES) as broker,
         ):
             dice = Random(f"{arguments.seed} {run}")  # noqa: S311 - repeatable, not secret
-            found = play(broker, arguments.jars, dice, arguments.steps)
+            found = play(broker, dice, arguments.steps)
         counts += found.counts
         wrong += len(found.wrong)
         print(f"seed {arguments.seed}, run {run}: {len(found.wrong)} wrong", flush=True)

@@ -1,4 +1,4 @@
-"""Runs the consumers of a cluster's groups, and reports which of them ended how.
+"""Runs the consumers of a cluster's groups of all types, and reports which of them ended how.
 
 Each member is a *life*: its client id is never used again, so that every statement about a client id is about one life.
 When the play has ended a life, another one takes its place after a while; a static member then keeps its instance id.
@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import GroupType
-from lab.kafka.matrix import JAVA, KAFKA_PYTHON, LIBRDKAFKA, Host, now_ms
+from lab.kafka.matrix import JAVA, JAVA_MODERN, KAFKA_PYTHON, LIBRDKAFKA, Host, now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
     from random import Random
 
     from typing_extensions import Self
 
-CLASSIC, CONSUMER = GroupType.CLASSIC, GroupType.CONSUMER
+CLASSIC, CONSUMER, SHARE, STREAMS = GroupType.CLASSIC, GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS
+SIMPLE = "simple"  # commits under a group id, and joins no group
 PARTITIONS = 4
 MEMBERS = ("a", "b", "c")
 VICTIM = "c"
@@ -41,28 +43,42 @@ class GroupKind:
     group_type: str = CLASSIC
     strategy: str = "range"
     is_static: bool = False
+    places: Sequence[str] = MEMBERS
 
 
-FEW = (
-    GroupKind("java-0", JAVA),
-    GroupKind("rd-0", LIBRDKAFKA),
-    GroupKind("rd-1", LIBRDKAFKA, strategy="cooperative-sticky"),
-    GroupKind("new-0", JAVA, CONSUMER),
-    GroupKind("new-1", JAVA, CONSUMER),
-    GroupKind("python-0", KAFKA_PYTHON),
-)
 ALL = (
-    *FEW,
+    GroupKind("java-0", JAVA),
     GroupKind("java-1", JAVA, strategy="cooperative-sticky"),
     GroupKind("java-2", JAVA, is_static=True),
+    GroupKind("rd-0", LIBRDKAFKA),
+    GroupKind("rd-1", LIBRDKAFKA, strategy="cooperative-sticky"),
     GroupKind("rd-2", LIBRDKAFKA),
     GroupKind("rd-3", LIBRDKAFKA, strategy="cooperative-sticky"),
+    GroupKind("python-0", KAFKA_PYTHON),
+    GroupKind("new-0", JAVA, CONSUMER),
+    GroupKind("new-1", JAVA, CONSUMER),
     GroupKind("new-2", JAVA, CONSUMER),
     GroupKind("new-3", LIBRDKAFKA, CONSUMER),
+    GroupKind("share-0", JAVA_MODERN, SHARE),
+    GroupKind("share-1", JAVA_MODERN, SHARE),
+    GroupKind("streams-0", JAVA_MODERN, STREAMS),
+    GroupKind("streams-1", JAVA_MODERN, STREAMS),
+    GroupKind("simple-0", LIBRDKAFKA, SIMPLE, places=("a",)),
 )
 
 
-def settings(kind: GroupKind, client_id: str, place: str) -> dict[str, str]:
+def settings(kind: GroupKind, client_id: str, place: str, state: Path) -> dict[str, str]:
+    """Returns the settings of a client. A Streams application gets a folder of its own in `state`."""
+    if kind.group_type == SHARE:
+        return {"group.protocol": SHARE, "group.id": kind.name, "client.id": client_id}
+    if kind.group_type == STREAMS:
+        return {
+            "group.protocol": STREAMS,
+            "application.id": kind.name,
+            "client.id": client_id,
+            "state.dir": str(state / client_id),
+            "commit.interval.ms": "2000",
+        }
     found = {
         "group.id": kind.name,
         "client.id": client_id,
@@ -70,6 +86,8 @@ def settings(kind: GroupKind, client_id: str, place: str) -> dict[str, str]:
         "auto.commit.interval.ms": "2000",
         "auto.offset.reset": "earliest",
     }
+    if kind.group_type == SIMPLE:
+        return {**found, "assigned.partitions": str(PARTITIONS)}
     if kind.client != KAFKA_PYTHON:
         found["group.protocol"] = kind.group_type
     if kind.group_type == CLASSIC:
@@ -94,10 +112,13 @@ class Life:
 
 @dataclass(slots=True)
 class Clients:
-    """All consumers that were started, including those that have ended. `kinds` are the groups."""
+    """All consumers that were started, including those that have ended. `kinds` are the groups, and `state` is a folder
+    for what Streams applications store. Without victims, all members of a library run in one process."""
 
     servers: str
     kinds: Sequence[GroupKind]
+    state: Path
+    has_victims: bool = True
     lives: list[Life] = field(default_factory=list)
     _steady: dict[str, Host] = field(default_factory=dict)
     _asides: dict[str, Host] = field(default_factory=dict)
@@ -112,7 +133,7 @@ class Clients:
 
     def start(self) -> None:
         for kind in self.kinds:
-            for place in MEMBERS:
+            for place in kind.places:
                 self._begin(kind, place)
                 time.sleep(START_EVERY_S)
 
@@ -143,7 +164,7 @@ class Clients:
         begun = []
         for kind in self.kinds:
             living = {life.place for life in self.living() if life.kind is kind}
-            begun += [self._begin(kind, place).client_id for place in MEMBERS if place not in living]
+            begun += [self._begin(kind, place).client_id for place in kind.places if place not in living]
         return begun
 
     def living(self) -> Iterator[Life]:
@@ -174,8 +195,8 @@ class Clients:
     def _begin(self, kind: GroupKind, place: str) -> Life:
         number = sum(life.kind is kind and life.place == place for life in self.lives)
         client_id = f"{kind.name}-{place}{number}"
-        life = Life(kind, place, client_id, self._host(kind.client, is_aside=place == VICTIM))
-        words = [word for pair in settings(kind, client_id, place).items() for word in pair]
+        life = Life(kind, place, client_id, self._host(kind.client, is_aside=self.has_victims and place == VICTIM))
+        words = [word for pair in settings(kind, client_id, place, self.state).items() for word in pair]
         life.host.send("start", client_id, kind.name, *words)
         self.lives.append(life)
         return life

@@ -21,7 +21,7 @@ import json
 import random
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.admin import AdminClient
@@ -34,13 +34,11 @@ from lab.kafka.cluster_observer import Observer
 from lab.kafka.cluster_product import INTERVAL_S, SETTINGS, Monitor, make_second
 from lab.kafka.local_traffic import make_offsets_topic
 from lab.kafka.matrix import now_ms
-from lab.truth.cluster_truth import offsets_in
+from lab.truth.cluster_truth import offsets_in, positions_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
-
-    from lab.kafka.cluster_clients import GroupKind
 
     Row = dict[str, Any]
 
@@ -59,25 +57,28 @@ PROPERTIES = {
     "log.cleaner.backoff.ms": "2000",
     "share.coordinator.state.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
+    "group.share.min.session.timeout.ms": "10000",
+    "group.share.session.timeout.ms": "10000",
+    "group.share.min.heartbeat.interval.ms": "2000",
+    "group.share.heartbeat.interval.ms": "2000",
+    "group.streams.min.session.timeout.ms": "10000",
+    "group.streams.session.timeout.ms": "10000",
+    "group.streams.min.heartbeat.interval.ms": "2000",
+    "group.streams.heartbeat.interval.ms": "2000",
+    "group.streams.num.standby.replicas": "1",
 }
 OF_OFFSETS_TOPIC = {"segment.ms": "60000", "min.cleanable.dirty.ratio": "0.01"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """The plan of a run. `faults` are the brokers' faults in order. If it is None, random faults are played, with
-    faults of clients between them, until `seconds` have passed. After each fault the cluster rests for `settle_s`, or
-    for a random time if that is None. `monitor_share` is the share of the time in which the monitor may run.
-    `has_second` says whether a second warehouse is made at the end."""
+    """The plan of a run: random faults are played, with faults of clients between them, until `seconds` have passed.
+    `monitor_share` is the share of the time in which the monitor may run."""
 
     seed: int
     seconds: float
     jars: Path
-    kinds: Sequence[GroupKind] = ALL
-    faults: Sequence[str] | None = None
-    settle_s: float | None = None
     monitor_share: float | None = None
-    has_second: bool = True
 
 
 def play(folder: Path, plan: Plan) -> None:
@@ -88,47 +89,38 @@ def play(folder: Path, plan: Plan) -> None:
         set_topic(AdminClient({"bootstrap.servers": cluster.servers, "log_level": 2}), OF_OFFSETS_TOPIC)
         logs = [broker.server_log for broker in cluster.brokers]
         with Monitor(folder, cluster.servers, logs, plan.monitor_share) as monitor:
-            clients = opened.enter_context(Clients(cluster.servers, plan.kinds))
-            show = Show(folder, plan, cluster, clients, monitor)
+            clients = opened.enter_context(Clients(cluster.servers, ALL, folder / "state"))
+            show = LongShow(folder, cluster, clients, random.Random(plan.seed), plan.seconds, monitor)
             show.run()
-        if plan.has_second:
-            make_second(folder, cluster.servers, logs)
-        show.end()
+            show.end()
+        make_second(folder, cluster.servers, logs)
 
 
 @dataclass
 class Show:
+    """The stage of a run, and what can be done on it. `latest` has the last answers of the brokers."""
+
     folder: Path
-    plan: Plan
     cluster: Cluster
     clients: Clients
-    monitor: Monitor
-    happened: list[Row] = field(default_factory=list)
+    dice: random.Random
 
     def __post_init__(self) -> None:
-        self.dice = random.Random(self.plan.seed)
-        groups = [kind.name for kind in self.plan.kinds]
+        self.happened: list[Row] = []
+        types = {kind.name: kind.group_type for kind in self.clients.kinds}
         self._feed = Feed(self.cluster.servers)
-        self.cluster.make_topics(groups, PARTITIONS)
-        for group in groups:
+        self.cluster.make_topics(types, PARTITIONS)
+        for group in types:
             self._feed.set(group, dict.fromkeys(range(PARTITIONS), RECORDS_PER_S))
-        self._observer = Observer(self.cluster.servers, groups, PARTITIONS, self.folder / "truth.jsonl")
+        self._observer = Observer(self.cluster.servers, types, PARTITIONS, self.folder / "truth.jsonl")
 
-    def run(self) -> None:
+    def start(self) -> None:
         self._feed.start()
         self.clients.start()
         self._observer.start()
-        time.sleep(WARM_UP_S)
-        self.monitor.slow_down()
-        self.note("begin")
-        until_s = time.monotonic() + self.plan.seconds
-        for fault in self._faults(until_s):
-            self.monitor.check()
-            self._doings()[fault]()
-            self._settle(*SETTLE_S[fault])
-            if self.plan.faults is None and self.dice.random() < SHARE_OF_CLIENTS:
-                self._disturb_clients()
-        self._rest()
+
+    def latest(self) -> list[Row]:
+        return self._observer.latest()
 
     def end(self) -> None:
         self._observer.stop()
@@ -141,24 +133,27 @@ class Show:
         self.happened.append(row)
         return row
 
-    def _faults(self, until_s: float) -> Iterator[str]:
-        if self.plan.faults is not None:
-            yield from self.plan.faults
-            return
-        while time.monotonic() < until_s:
-            for fault in self.dice.sample(BAG, len(BAG)):
-                if time.monotonic() < until_s:
-                    yield fault
-
-    def _doings(self) -> dict[str, Callable[[], None]]:
+    def doings(self) -> dict[str, Callable[[], None]]:
         return {KILL: self._kill, FREEZE: self._freeze, MOVE: self._move, ELECT: self._elect}
+
+    def settle(self, fault: str) -> None:
+        """Waits until the cluster has settled after a fault."""
+        time.sleep(self.dice.uniform(*SETTLE_S[fault]))
+
+    def rest(self, seconds_max: float) -> None:
+        """Stops the producers, and waits until every group has committed what there is."""
+        self._feed.stop()
+        deadline_s = time.monotonic() + seconds_max
+        while not is_read(self.latest()) and time.monotonic() < deadline_s:
+            time.sleep(1)
+        self.note("rest")
 
     def _coordinator(self) -> tuple[int, list[int]]:
         """Returns a broker other than the controller that leads partitions of `__consumer_offsets`, and these."""
         led = self._led()
         if not led.keys() - {1}:
             self._elect()
-            self._settle(*SETTLE_S[ELECT])
+            self.settle(ELECT)
             led = self._led()
         number = self.dice.choice(sorted(led.keys() - {1}))
         return number, led[number]
@@ -193,9 +188,37 @@ class Show:
         self.cluster.elect_preferred()
         row["until_ms"] = now_ms()
 
+
+@dataclass
+class LongShow(Show):
+    seconds: float
+    monitor: Monitor
+
+    def run(self) -> None:
+        self.start()
+        time.sleep(WARM_UP_S)
+        self.monitor.slow_down()
+        self.note("begin")
+        for fault in self._faults(time.monotonic() + self.seconds):
+            self.monitor.check()
+            self.doings()[fault]()
+            self.settle(fault)
+            if self.dice.random() < SHARE_OF_CLIENTS:
+                self._disturb_clients()
+        self.rest(REST_S_MAX)
+        self.monitor.go_on()
+        time.sleep(3 * INTERVAL_S + SETTINGS["monitor"]["incidents_interval_s"])  # type: ignore[index]
+        write_lines(self.folder / "rest.jsonl", self.latest())
+
+    def _faults(self, until_s: float) -> Iterator[str]:
+        while time.monotonic() < until_s:
+            for fault in self.dice.sample(BAG, len(BAG)):
+                if time.monotonic() < until_s:
+                    yield fault
+
     def _disturb_clients(self) -> None:
         if self.dice.random() < 0.5:
-            client = self.dice.choice(sorted({kind.client for kind in self.plan.kinds}))
+            client = self.dice.choice(sorted({kind.client for kind in self.clients.kinds}))
             row = self.note(KILL_CLIENT)
             row["clients"] = self.clients.kill(client)
         else:
@@ -206,25 +229,13 @@ class Show:
         self.note("replace", clients=self.clients.replace_ended())
         time.sleep(self.dice.uniform(*BACK_S))
 
-    def _settle(self, least_s: float, most_s: float) -> None:
-        time.sleep(self.dice.uniform(least_s, most_s) if self.plan.settle_s is None else self.plan.settle_s)
-
-    def _rest(self) -> None:
-        """Stops the producers, and waits until every group has committed what there is, and the monitor has seen it."""
-        self._feed.stop()
-        deadline_s = time.monotonic() + REST_S_MAX
-        while not is_read(self._observer.latest()) and time.monotonic() < deadline_s:
-            time.sleep(1)
-        self.note("rest")
-        self.monitor.go_on()
-        time.sleep(3 * INTERVAL_S + SETTINGS["monitor"]["incidents_interval_s"])  # type: ignore[index]
-        write_lines(self.folder / "rest.jsonl", self._observer.latest())
-
 
 def is_read(latest: Sequence[Row]) -> bool:
-    """Returns whether, by the last answers, every group has committed the end offset of each of its partitions."""
+    """Returns whether, by the last answers, every group has committed the end offset of each of its partitions, and
+    share groups have acknowledged all records."""
     ends = offsets_in(latest, "ends")
-    return bool(ends) and offsets_in(latest, "commits") == ends
+    is_acknowledged = all(not lag for _, lag in positions_in(latest).values())
+    return bool(ends) and offsets_in(latest, "commits") == ends and is_acknowledged
 
 
 def write_lines(path: Path, rows: Iterable[Row]) -> None:

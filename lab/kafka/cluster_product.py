@@ -64,7 +64,6 @@ class Monitor:
         self._throttle: Throttle | None = None
         logs = {"server_logs": [str(each) for each in server_logs]}
         (folder / "live.yaml").write_text(yaml.safe_dump({**SETTINGS, "logs": logs}))
-        (folder / "settings.yaml").write_text(yaml.safe_dump(SETTINGS))
 
     def __enter__(self) -> Self:
         given = ["--bootstrap-servers", self._servers, "--warehouse", str(self._folder / LIVE), "--metrics-port", "0"]
@@ -104,18 +103,29 @@ class Monitor:
 
 def make_second(folder: Path, servers: str, server_logs: Sequence[Path]) -> None:
     """Makes the second warehouse from the logs and the topic, and captures the topic."""
-    of_logs = [word for path in server_logs for word in ("--server-log", str(path))]
-    options = ["--warehouse", str(folder / AFTER), "--conf", str(folder / "settings.yaml")]
-    _run("import-logs", *options, *of_logs)
-    _run("pipeline", *options, "--bootstrap-servers", servers)
+    for words in second_commands(folder, servers, server_logs):
+        _run(*words)
     _run("capture", "--bootstrap-servers", servers, "--out", str(folder / "capture"))
+
+
+def second_commands(folder: Path, servers: str, server_logs: Sequence[Path]) -> list[list[str]]:
+    """Returns the words of the commands that make the second warehouse."""
+    options = ["--warehouse", str(folder / AFTER), "--conf", str(_settings(folder))]
+    of_logs = [word for path in server_logs for word in ("--server-log", str(path))]
+    return [["import-logs", *options, *of_logs], ["pipeline", *options, "--bootstrap-servers", servers]]
+
+
+def _settings(folder: Path) -> Path:
+    path = folder / "settings.yaml"
+    path.write_text(yaml.safe_dump(SETTINGS))
+    return path
 
 
 def judge_again(folder: Path) -> None:
     """Copies the monitor's warehouse, and computes history and incidents again in the copy."""
     shutil.rmtree(folder / AGAIN, ignore_errors=True)
     shutil.copytree(folder / LIVE, folder / AGAIN)
-    options = ["--warehouse", str(folder / AGAIN), "--conf", str(folder / "settings.yaml")]
+    options = ["--warehouse", str(folder / AGAIN), "--conf", str(_settings(folder))]
     _run("history", *options, "--rebuild")
     _run("incidents", *options, "--update")
 

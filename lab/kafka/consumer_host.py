@@ -2,7 +2,8 @@
 
     python -m lab.kafka.consumer_host (librdkafka | kafka-python) BOOTSTRAP_SERVERS
 
-Lines in, whose words are separated by tabs; settings have Kafka's names:
+Lines in, whose words are separated by tabs; settings have Kafka's names, except that librdkafka may be given
+`assigned.partitions`, their number in each topic, and then takes these itself and joins no group:
     start NAME TOPICS SETTING VALUE SETTING VALUE ... | subscribe NAME TOPICS | stall NAME | resume NAME | close NAME
 and, for what goes wrong in an application itself:
     pace NAME MS                      from now on it takes this long for each record
@@ -120,9 +121,14 @@ class Librdkafka:
 
     def __init__(self, name: str, settings: dict[str, str]) -> None:
         self._name = name
+        self._assigned = int(settings.pop("assigned.partitions", "0"))
         self._consumer = Consumer({"log_level": 2, **settings, "enable.auto.offset.store": "false"})
 
     def subscribe(self, topics: Sequence[str]) -> None:
+        if self._assigned:
+            places = [TopicPartition(topic, number) for topic in topics for number in range(self._assigned)]
+            self._consumer.assign(places)
+            return
         self._consumer.subscribe(
             list(topics),
             on_assign=lambda _, partitions: say(self._name, "assigned", partitions),

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 JAVA, LIBRDKAFKA, KAFKA_PYTHON = "java", "librdkafka", "kafka-python"
+JAVA_MODERN = "java-modern"
+"""Java's share consumers and Streams applications."""
+PROGRAMS = {JAVA: "Consumers.java", JAVA_MODERN: "ModernGroups.java"}
 STRATEGIES = {
     JAVA: {
         "range": "org.apache.kafka.clients.consumer.RangeAssignor",
@@ -107,14 +110,19 @@ def units(text: str) -> set[TopicPartition]:
     return {TopicPartition(topic, int(number)) for topic, _, number in places}
 
 
+def java_program(name: str) -> list[str]:
+    """Returns the command that runs a program of the folder `java` with Kafka's clients of 4.2."""
+    logging = "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory"
+    return [*_java(KAFKA_JARS), *SHORT_LIVED_JVM, logging, str(FOLDER / "java" / name)]
+
+
 class Host:
     """A process with consumers of one client library, and their reports by client id: `owned` has the partitions of
     each, and `spoke_at` when it last reported. `events` has all reports (name, event, time in ms, partitions)."""
 
     def __init__(self, client: str, bootstrap_servers: str) -> None:
-        if client == JAVA:
-            logging = "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory"
-            program = [*_java(KAFKA_JARS), *SHORT_LIVED_JVM, logging, str(FOLDER / "java" / "Consumers.java")]
+        if client in PROGRAMS:
+            program = java_program(PROGRAMS[client])
         else:
             program = [sys.executable, "-W", "ignore", "-m", "lab.kafka.consumer_host", client]
         self._process = subprocess.Popen(

@@ -2,8 +2,7 @@
 
 `python -m lab.kafka.modern_groups_log FOLDER FILE` makes `FILE` again. It has a JSON line for each record, in the form
 of `consumer_protocol_log`. The broker's descriptions of the groups at the end of each step go to a second file beside
-it, `..._described.jsonl`. The JARs of Kafka Streams and of RocksDB do not come with the broker: they must be in
-FOLDER/jars. FOLDER has the broker's data, too.
+it, `..._described.jsonl`. FOLDER gets the broker's data.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.records.decoded_record import base64_text
 from lab.kafka.consumer_protocol_log import anonymous, group_level_records
-from lab.kafka.local_broker import KAFKA_JARS, SHORT_LIVED_JVM, LocalBroker, _java, run_tool
-from lab.kafka.matrix import now_ms
+from lab.kafka.local_broker import LocalBroker, run_tool
+from lab.kafka.matrix import JAVA_MODERN, PROGRAMS, java_program, now_ms
 from lab.kafka.oracle import read_topic
 from lab.kafka.topics import make_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from typing_extensions import Self
 
@@ -58,14 +57,10 @@ SETTLE_S_MAX, QUIET_S, LOOK_EVERY_S = 90.0, 4.0, 1.0
 class Host:
     """A JVM with share consumers and Streams applications."""
 
-    def __init__(self, bootstrap_servers: str, jars: Path, state: Path) -> None:
-        *java, class_path = _java(KAFKA_JARS)
-        class_path = ":".join([class_path, *map(str, sorted(jars.glob("*.jar")))])
-        logging = "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory"
-        program = str(Path(__file__).parent / "java" / "ModernGroups.java")
+    def __init__(self, bootstrap_servers: str, state: Path) -> None:
         self._state = state
         self._process = subprocess.Popen(
-            [*java, class_path, *SHORT_LIVED_JVM, logging, program, bootstrap_servers],
+            [*java_program(PROGRAMS[JAVA_MODERN]), bootstrap_servers],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -91,25 +86,34 @@ class Host:
         self._process.stdin.flush()
 
     def share(self, name: str, *topics: str) -> None:
-        self.order("start", GroupType.SHARE, name, ",".join(topics), "group.id", SHARE, "client.id", name)
+        settings = ("group.protocol", GroupType.SHARE, "group.id", SHARE, "client.id", name)
+        self.order("start", name, ",".join(topics), *settings)
 
     def streams(self, name: str, *topics: str) -> None:
-        settings = ("application.id", STREAMS, "client.id", name, "state.dir", str(self._state / name))
-        more = ("num.stream.threads", "1", "metadata.max.age.ms", "500")
-        self.order("start", GroupType.STREAMS, name, ",".join(topics), *settings, *more)
+        settings = ("group.protocol", GroupType.STREAMS, "application.id", STREAMS, "client.id", name)
+        more = ("state.dir", str(self._state / name), "num.stream.threads", "1", "metadata.max.age.ms", "500")
+        self.order("start", name, ",".join(topics), *settings, *more)
 
     def described(self, group_type: str, group_id: str) -> dict[str, Any]:
         """Returns the broker's description of a group."""
         assert self._process.stdout is not None
         self.order("describe", group_type, group_id)
-        _, state, epoch, target_epoch, *members = self._process.stdout.readline().rstrip("\n").split("\t")
-        return {
-            "group_id": group_id,
-            "state": state,
-            "epoch": int(epoch),
-            "assignment_epoch": int(target_epoch),
-            "members": [_member(each) for each in members if each],
-        }
+        words = [""]
+        while words[0] != group_id:  # what clients report comes between
+            words = self._process.stdout.readline().rstrip("\n").split("\t")
+        return description(words)
+
+
+def description(words: Sequence[str]) -> dict[str, Any]:
+    """Returns the description of a group of which `words` are the words of its line."""
+    group_id, state, epoch, target_epoch, *members = words
+    return {
+        "group_id": group_id,
+        "state": state,
+        "epoch": int(epoch),
+        "assignment_epoch": int(target_epoch),
+        "members": [_member(each) for each in members if each],
+    }
 
 
 def _member(text: str) -> dict[str, Any]:
@@ -214,16 +218,15 @@ def play_streams(stage: Stage, victims: Host, admin: KafkaAdminClient) -> None:
 
 
 def main(folder: str, file: str) -> None:
-    path, jars = Path(file), Path(folder) / "jars"
-    state = Path(folder) / "state"
+    path, state = Path(file), Path(folder) / "state"
     with LocalBroker(Path(folder) / "broker", properties=PROPERTIES) as broker:
         address = broker.bootstrap_servers
         with closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
             make_topics(address, TOPICS)
-            with Host(address, jars, state) as host:
+            with Host(address, state) as host:
                 stage = Stage(broker, host)
                 for play in (play_share, play_streams):
-                    with Host(address, jars, state) as victims:
+                    with Host(address, state) as victims:
                         play(stage, victims, admin)
         stored = sorted(read_topic(broker, OFFSETS_TOPIC, "read_uncommitted").items())
     names: dict[str, str] = {}

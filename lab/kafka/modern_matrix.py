@@ -35,7 +35,6 @@ from lab.truth.modern_groups import differs_from, topic_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
     from random import Random
 
     from lab.kafka.local_broker import LocalBroker
@@ -149,13 +148,13 @@ class Play:
         self.stage.configure(self.group_id, **{STANDBYS: str(self.dice.randint(0, STANDBYS_MAX))})
 
 
-def play(broker: LocalBroker, jars: Path, dice: Random, steps: int) -> Compared:
+def play(broker: LocalBroker, dice: Random, steps: int) -> Compared:
     """Plays `steps` steps of each group on a broker that does not have these groups yet, and returns the comparison."""
     address, folder = broker.bootstrap_servers, broker.directory
     make_topics(address, TOPICS)
 
     def new_host() -> Host:
-        return Host(address, jars, folder / "state")
+        return Host(address, folder / "state")
 
     with closing(KafkaAdminClient(bootstrap_servers=address)) as admin, new_host() as host:
         stage = Stage(broker, host)

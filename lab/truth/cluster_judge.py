@@ -14,7 +14,7 @@ from groupledger.schemas.kinds.causes.cause import Fault as WhoseFault
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED, COORDINATOR_NOT_FOUND, REMOVALS, ZOMBIE_COORDINATOR
 from groupledger.schemas.kinds.triggers import LEFT, SESSION_EXPIRED, UNKNOWN
 from groupledger.schemas.words import Evidence, LagFlag, LagStatus, LeaveCause, Ownership, Severity, words_of
-from lab.truth.cluster_truth import offsets_in
+from lab.truth.cluster_truth import offsets_in, positions_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
+STABLE, NO_EPOCH = "Stable", -1  # as Kafka's Admin client has them
 RIGHT, NOT_KNOWN, WRONG = "right", "not known", "wrong"
 OUTCOMES = (RIGHT, NOT_KNOWN, WRONG)
 OF_BROKERS = {each.name for each in (COORDINATOR_FAILED, COORDINATOR_NOT_FOUND, ZOMBIE_COORDINATOR)}
@@ -32,6 +33,7 @@ ROUND_MS = 6_000  # from before a round reads the ends of the log to its last an
 MOVED_WITHIN_MS = 30_000
 LINE_MS = 30_000  # between a line of a coordinator and the record that it led to
 AFTER_WHY_MS = 60_000
+NOTICED_MS = 45_000  # between the end of a fault and the first sign of it
 ENDED_WITHIN_MS = 150_000  # a session, a rebalance, and the pattern that comes of it
 
 
@@ -48,22 +50,44 @@ class Tally:
             self.wrong.append(f"{what}: {sentence}")
 
 
-def judge_owner(tally: Tally, truth: Truth, group_id: str, place: Place, at_ms: int, answer: tuple[str, str]) -> None:
-    """Judges an answer about the owner of a partition. `answer` has the status and the owner's client id, which is
-    empty if there is no owner."""
-    owner = truth.owner(group_id, place, at_ms)
-    if owner is None:
+def judge_owner(
+    tally: Tally, truth: Truth, group_id: str, place: Place, at_ms: int, answer: tuple[str, frozenset[str]]
+) -> None:
+    """Judges an answer about the owners of a partition. `answer` has the status and the owners' client ids. Only a
+    share group has several owners."""
+    owners = truth.owners(group_id, place, at_ms)
+    if not owners:
         return
-    status, client_id = answer
+    what = f"owners, {truth.groups[group_id]}"
+    status, clients = answer
     if status == Ownership.UNKNOWN:
-        tally.add("owners", NOT_KNOWN)
+        tally.add(what, NOT_KNOWN)
         return
-    is_right = status == Ownership.OWNED and client_id == owner
+    is_right = status == Ownership.OWNED and clients == owners
     tally.add(
-        "owners",
+        what,
         RIGHT if is_right else WRONG,
-        f"{group_id}: {place} at {at_ms} was {owner}'s, and is said to be {status} {client_id}",
+        f"{group_id}: {place} at {at_ms} was {sorted(owners)}'s, and is said to be {status} {sorted(clients)}",
     )
+
+
+def judge_members(
+    tally: Tally, truth: Truth, group_id: str, at_ms: int, answer: tuple[object, Iterable[str]] | None
+) -> None:
+    """Judges who was a member at an instant, and in which epoch. `answer` has the epoch and the members' ids; it is
+    None if the ledger knows no generation then. Admin has no generation of a classic group."""
+    around = truth.around(group_id, at_ms)
+    described = {(row["epoch"], frozenset(each[0] for each in row["members"])) for row in around}
+    if len(described) != 1 or any(row["state"] != STABLE for row in around):
+        return
+    ((epoch, members),) = described
+    what = f"members, {truth.groups[group_id]}"
+    if answer is None:
+        tally.add(what, NOT_KNOWN)
+        return
+    is_right = frozenset(answer[1]) == members and epoch in (NO_EPOCH, answer[0])
+    said = f"{group_id} at {at_ms}: {answer[0]} {sorted(answer[1])}, Admin has {epoch} {sorted(members)}"
+    tally.add(what, RIGHT if is_right else WRONG, said)
 
 
 # Lag
@@ -118,6 +142,18 @@ def judge_rest(tally: Tally, what: str, answers: Sequence[Row], rows: Iterable[R
         tally.add(what, RIGHT if found == true else WRONG, f"{place}: {found}, Admin has {true}")
 
 
+def judge_positions(tally: Tally, what: str, answers: Sequence[Row], rows: Iterable[Row]) -> None:
+    """Judges the rows of `share_partitions` of the last pass, when nothing moved any more."""
+    last = {(row["topic"], row["partition"]): row for row in sorted(rows, key=lambda row: row["sampled_ms"])}
+    for place, true in sorted(positions_in(answers).items()):
+        row = last.get(place)
+        if row is None:
+            tally.add(what, NOT_KNOWN)
+            continue
+        found = (row["start_offset"], row["lag"])
+        tally.add(what, RIGHT if found == true else WRONG, f"{place}: {found}, Admin has {true}")
+
+
 # Departures
 
 
@@ -141,7 +177,7 @@ def judge_departure(tally: Tally, truth: Truth, row: Row) -> None:
 
 
 def true_cause(truth: Truth, row: Row) -> str | None:
-    life = truth.lives.get(row["client_id"] or "")
+    life = truth.life(row["client_id"])
     if life is not None and life["ended"] is not None and row["left_ms"] >= life["ended_ms"] - 1_000:
         return LEFT.name if life["ended"] == "closed" and not life["is_static"] else SESSION_EXPIRED.name
     return SESSION_EXPIRED.name if has_expired(truth, row["member_id"], row["left_ms"]) else None
@@ -189,7 +225,8 @@ def fault_at(truth: Truth, at_ms: int) -> Fault | None:
 
 def judge_episodes(tally: Tally, truth: Truth, rows: Iterable[Row]) -> None:
     """Judges the episodes of failed coordinators: there may be one for each death, freeze or move of a broker, and no
-    other. It is right if there is one, and not known if a death or a freeze has none. A move needs none."""
+    other. It is right if there is one, and not known if a death or a freeze has none. A move needs none. If the
+    controller took a broker for dead that was only slow, the episode does not count."""
     failures = [row for row in rows if row["kind"] == COORDINATOR_FAILED.name]
     for fault in truth.faults:
         found = {row["episode_id"] for row in failures if _meets(row, fault)}
@@ -198,12 +235,16 @@ def judge_episodes(tally: Tally, truth: Truth, rows: Iterable[Row]) -> None:
         elif found or not fault.is_move:
             tally.add("episodes of brokers", RIGHT if found else NOT_KNOWN)
     for row in failures:
-        if not any(_meets(row, fault) for fault in truth.faults):
+        if not any(_meets(row, fault) for fault in truth.faults) and not _is_of_slow_broker(row, truth):
             tally.add("episodes of brokers", WRONG, f"nothing was done at {row['first_seen_ms']}: {row['explanation']}")
 
 
 def _meets(row: Row, fault: Fault) -> bool:
-    return int(row["first_seen_ms"]) <= fault.until_ms + 45_000 and int(row["last_seen_ms"]) >= fault.from_ms
+    return int(row["first_seen_ms"]) <= fault.until_ms + NOTICED_MS and int(row["last_seen_ms"]) >= fault.from_ms
+
+
+def _is_of_slow_broker(row: Row, truth: Truth) -> bool:
+    return any(row["first_seen_ms"] - NOTICED_MS <= at_ms <= row["last_seen_ms"] + NOTICED_MS for at_ms in truth.fenced)
 
 
 def judge_why(tally: Tally, truth: Truth, fault: Fault, group_id: str, diagnosis: Sequence[Row]) -> None:

@@ -6,12 +6,15 @@ Times are milliseconds since the epoch, by the clock of one machine. A place is 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+from groupledger.schemas.words import GroupType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,9 +24,15 @@ if TYPE_CHECKING:
 
 QUIET_MS = 3_000
 """What a client was given or gave up so near to an instant may not be in the log yet, or was there before."""
+DESCRIBED_MS = 15_000
+"""A coordinator describes what it has written as soon as all replicas in sync have it, after a frozen one is out of
+sync."""
 AFTER_FAULT_MS = 90_000
 BROKER_FAULTS = ("kill_broker", "freeze_broker")
 MOVES = ("move_leaders", "elect_leaders")
+WITHOUT_REPORTS = (GroupType.SHARE, GroupType.STREAMS)
+"""Clients of these types of groups do not report what they are given."""
+OF_A_THREAD = re.compile(r"-StreamThread-\d+-consumer$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +94,15 @@ class Fault:
 class Truth:
     """Everything that is known of a run. `happened`, `lives` (by client id), `reported` and `asked` are the rows of the
     files `happened`, `lives`, `reported` and `truth` of `lab.kafka.cluster_play`. `expired` has, by member id, the
-    times at which brokers logged that its session expired."""
+    times at which brokers logged that its session expired, and `fenced` those at which the controller took a broker for
+    dead, be it played or only slow."""
 
     happened: Sequence[Row]
     lives: Mapping[str, Row]
     reported: Sequence[Row]
     asked: Sequence[Row]
     expired: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    fenced: Sequence[int] = ()
 
     @cached_property
     def begun_ms(self) -> int:
@@ -114,8 +125,22 @@ class Truth:
         ]
 
     @cached_property
-    def groups(self) -> list[str]:
-        return sorted({row["group_id"] for row in self.lives.values()})
+    def groups(self) -> dict[str, str]:
+        """Returns the type of each group, in the order of names."""
+        return dict(sorted((row["group_id"], row["group_type"]) for row in self.lives.values()))
+
+    def life(self, client_id: str | None) -> Row | None:
+        return self.lives.get(client_of(client_id))
+
+    def places(self, group_id: str) -> list[Place]:
+        """Returns all places that members of a group ever had."""
+        described = {
+            (topic, number)
+            for row in self.described.get(group_id, ())
+            for *_, places in row["members"]
+            for topic, number in places
+        }
+        return sorted(described | {place for place in self.holders if place[0] == group_id})
 
     @cached_property
     def committed(self) -> dict[Place, Samples]:
@@ -129,10 +154,10 @@ class Truth:
 
     @cached_property
     def described(self) -> dict[str, list[Row]]:
-        """Returns, for each group, its descriptions that have members, in the order of time."""
+        """Returns, for each group, its descriptions in the order of time."""
         found: defaultdict[str, list[Row]] = defaultdict(list)
         for row in self.asked:
-            if row["of"] == "group" and row["members"]:
+            if row["of"] == "group":
                 found[row["group_id"]].append(row)
         for rows in found.values():
             rows.sort(key=lambda row: row["asked_ms"])
@@ -161,27 +186,39 @@ class Truth:
                 changes[place].append((row["at_ms"], name, is_gain))
         return {place: _in_turn(of_place) for place, of_place in changes.items()}
 
-    def owner(self, group_id: str, place: Place, at_ms: int) -> str | None:
-        """Returns the client that alone held a place at an instant, by its own reports and by the group's descriptions
-        before and after. Returns None if these differ, if no client or several held it, or if its holders changed
-        within `QUIET_MS`."""
+    def owners(self, group_id: str, place: Place, at_ms: int) -> frozenset[str]:
+        """Returns the clients that held a place at an instant; an empty set if nobody did, or if it is not known. Of
+        clients that report what they hold, it is the one that alone held it, by its own reports and by the group's
+        descriptions before and after. Of others, all descriptions of that time must agree."""
+        if self.groups[group_id] not in WITHOUT_REPORTS:
+            return self._reported_owner(group_id, place, at_ms)
+        found = {owners_by(row, place) for row in self.around(group_id, at_ms)}
+        return found.pop() if len(found) == 1 else frozenset()
+
+    def around(self, group_id: str, at_ms: int) -> Sequence[Row]:
+        """Returns the group's descriptions from the last one before `QUIET_MS` before an instant to the first one after
+        `DESCRIBED_MS` after it. Returns none if one of these two is missing."""
+        rows = self.described.get(group_id, [])
+        first = bisect_right(rows, at_ms - QUIET_MS, key=lambda row: row["answered_ms"]) - 1
+        last = bisect_left(rows, at_ms + DESCRIBED_MS, key=lambda row: row["asked_ms"])
+        return () if first < 0 or last >= len(rows) else rows[first : last + 1]
+
+    def _reported_owner(self, group_id: str, place: Place, at_ms: int) -> frozenset[str]:
         turns = self.holders.get(place, [])
         number = bisect_right(turns, (at_ms, frozenset({"\U0010ffff"}))) - 1
         if number < 0 or len(turns[number][1]) != 1 or at_ms - turns[number][0] < QUIET_MS:
-            return None
+            return frozenset()
         if number + 1 < len(turns) and turns[number + 1][0] - at_ms < QUIET_MS:
-            return None
-        (owner,) = turns[number][1]
-        return owner if self._is_described(group_id, place, at_ms, owner) else None
+            return frozenset()
+        owner = turns[number][1]
+        return owner if self._is_described(group_id, place, at_ms, owner) else frozenset()
 
-    def _is_described(self, group_id: str, place: Place, at_ms: int, owner: str) -> bool:
-        rows = self.described.get(group_id)
-        if rows is None:
-            return True  # Admin knows nothing of this type of group
+    def _is_described(self, group_id: str, place: Place, at_ms: int, owner: frozenset[str]) -> bool:
+        rows = self.described.get(group_id, [])
         after = bisect_left(rows, at_ms, key=lambda row: row["asked_ms"])
         if not 0 < after < len(rows):
             return False
-        return all(owner_by(row, place) == owner for row in rows[after - 1 : after + 1])
+        return all(owners_by(row, place) == owner for row in rows[after - 1 : after + 1])
 
     def stayed(self, group_id: str, member_id: str, from_ms: int, to_ms: int) -> bool:
         """Returns whether the member is in every description of its group from `from_ms` to `to_ms`. Returns False if
@@ -191,15 +228,31 @@ class Truth:
 
     def is_ended(self, client_id: str | None, at_ms: int, within_ms: int) -> bool:
         """Returns whether the play had ended the client at most `within_ms` before `at_ms`."""
-        life = self.lives.get(client_id or "")
+        life = self.life(client_id)
         if life is None or life["ended"] is None:
             return False
         return -1_000 <= at_ms - int(life["ended_ms"]) <= within_ms
 
 
-def owner_by(description: Row, place: Place) -> str | None:
-    owners = [client for _, client, places in description["members"] if list(place) in map(list, places)]
-    return owners[0] if len(owners) == 1 else None
+def client_of(client_id: str | None) -> str:
+    """Returns the client id that a client was given: Kafka Streams adds the name of its thread."""
+    return OF_A_THREAD.sub("", client_id or "")
+
+
+def owners_by(description: Row, place: Place) -> frozenset[str]:
+    return frozenset(
+        client_of(client) for _, client, places in description["members"] if list(place) in map(list, places)
+    )
+
+
+def positions_in(answers: Iterable[Row]) -> dict[Place, tuple[int, int]]:
+    """Returns the start offset and the lag of share groups, by place, in the answers that have them."""
+    return {
+        (topic, number): (start, lag)
+        for row in answers
+        if row["of"] == "positions"
+        for topic, number, start, lag in row["offsets"]
+    }
 
 
 def offsets_in(answers: Iterable[Row], of: str) -> dict[Place, int]:

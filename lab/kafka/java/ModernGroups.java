@@ -14,28 +14,53 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Semaphore;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.ShareGroupDescription;
-import org.apache.kafka.clients.admin.StreamsGroupDescription;
+import org.apache.kafka.clients.admin.DescribeConsumerGroupsOptions;
+import org.apache.kafka.clients.admin.DescribeShareGroupsOptions;
+import org.apache.kafka.clients.admin.DescribeStreamsGroupsOptions;
+import org.apache.kafka.clients.admin.ListShareGroupOffsetsOptions;
+import org.apache.kafka.clients.admin.ListShareGroupOffsetsSpec;
 import org.apache.kafka.clients.admin.StreamsGroupMemberAssignment.TaskIds;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.state.Stores;
 
 /**
- * Kafka's own share consumers and Streams applications in one JVM, told what to do by lines on standard input. What the
- * broker says of their groups goes to standard output, a line for each description: the group, its epoch and its target
- * epoch, and for each member its id, epoch and what it has. modern_groups_log.py writes and reads the lines.
+ * Kafka's own share consumers and Streams applications in one JVM, which obeys lines on standard input. Their words are
+ * separated by tabs, as in Consumers.java:
+ *
+ *     start NAME TOPICS SETTING VALUE ...    its group.protocol is share or streams
+ *     subscribe NAME TOPICS | close NAME
+ *     describe TYPE GROUP                    answers with one description of a group of this type
+ *     watch TYPE GROUP                       from now on answers with one each second, if the brokers answer in time
+ *
+ * A description is a line: the group, its state, its epoch and its target epoch, and for each member its id, client id,
+ * epoch and what it has. That of a watched group has the times of question and answer in front, and that of a share
+ * group is followed by the start offset and the lag of each of its partitions. Clients report (NAME EVENT EPOCH_MS
+ * PARTITIONS) that they are closed or that a call has failed.
  *
  * Argument: the bootstrap servers.
  */
 public final class ModernGroups {
+    private static final int WATCH_MS = 1000;
+    private static final int TIMEOUT_MS = 4000;
+
+    private static synchronized void say(String... words) {
+        System.out.println(String.join("\t", words));
+    }
+
+    private static void report(String name, String event) {
+        say(name, event, Long.toString(System.currentTimeMillis()), "");
+    }
+
     private interface Application {
         void subscribe(List<String> topics);
 
@@ -47,7 +72,8 @@ public final class ModernGroups {
         private final KafkaShareConsumer<byte[], byte[]> consumer;
         private boolean isClosed;
 
-        ShareConsumer(Properties settings, List<String> topics) {
+        ShareConsumer(String name, Properties settings, List<String> topics) {
+            super(name);
             settings.put("key.deserializer", "org.apache.kafka.common.serialization.ByteArrayDeserializer");
             settings.put("value.deserializer", "org.apache.kafka.common.serialization.ByteArrayDeserializer");
             consumer = new KafkaShareConsumer<>(settings);
@@ -78,19 +104,28 @@ public final class ModernGroups {
                 Runnable action = asked.poll();
                 if (action != null) {
                     action.run();
-                } else {
+                    continue;
+                }
+                try {
                     consumer.poll(Duration.ofMillis(100));
+                } catch (KafkaException error) { // an application that logs it, and polls again
+                    report(getName(), "failed");
+                    rest(WATCH_MS);
                 }
             }
         }
     }
 
     private record Streams(KafkaStreams streams) implements Application {
-        static Streams of(Properties settings, List<String> topics) {
+        static Streams of(String name, Properties settings, List<String> topics) {
             settings.put("group.protocol", "streams");
             settings.put("default.key.serde", Serdes.BytesSerde.class.getName());
             settings.put("default.value.serde", Serdes.BytesSerde.class.getName());
             KafkaStreams streams = new KafkaStreams(topology(topics), settings);
+            streams.setUncaughtExceptionHandler(error -> {
+                report(name, "failed");
+                return StreamThreadExceptionResponse.REPLACE_THREAD;
+            });
             streams.start();
             return new Streams(streams);
         }
@@ -128,35 +163,97 @@ public final class ModernGroups {
         return String.join(",", names);
     }
 
-    private static void describe(Admin admin, String kind, String group) throws Exception {
+    private static String describe(Admin admin, String kind, String group) throws Exception {
         var members = new TreeMap<String, String>();
         String head;
         if (kind.equals("share")) {
-            ShareGroupDescription told = admin.describeShareGroups(List.of(group)).describedGroups().get(group).get();
-            head = told.groupState() + "\t" + told.groupEpoch() + "\t" + told.targetAssignmentEpoch();
-            told.members().forEach(each -> members.put(each.consumerId(), String.join(";", each.clientId(),
+            var options = new DescribeShareGroupsOptions().timeoutMs(TIMEOUT_MS);
+            var found = admin.describeShareGroups(List.of(group), options).describedGroups().get(group).get();
+            head = found.groupState() + "\t" + found.groupEpoch() + "\t" + found.targetAssignmentEpoch();
+            found.members().forEach(each -> members.put(each.consumerId(), String.join(";", each.clientId(),
                 Integer.toString(each.memberEpoch()), units(each.assignment().topicPartitions()))));
-        } else {
-            StreamsGroupDescription told =
-                admin.describeStreamsGroups(List.of(group)).describedGroups().get(group).get();
-            head = told.groupState() + "\t" + told.groupEpoch() + "\t" + told.targetAssignmentEpoch();
-            told.members().forEach(each -> members.put(each.memberId(), String.join(";", each.clientId(),
+        } else if (kind.equals("streams")) {
+            var options = new DescribeStreamsGroupsOptions().timeoutMs(TIMEOUT_MS);
+            var found = admin.describeStreamsGroups(List.of(group), options).describedGroups().get(group).get();
+            head = found.groupState() + "\t" + found.groupEpoch() + "\t" + found.targetAssignmentEpoch();
+            found.members().forEach(each -> members.put(each.memberId(), String.join(";", each.clientId(),
                 Integer.toString(each.memberEpoch()), tasks(each.assignment().activeTasks()),
                 tasks(each.assignment().standbyTasks()), tasks(each.assignment().warmupTasks()))));
+        } else {
+            var options = new DescribeConsumerGroupsOptions().timeoutMs(TIMEOUT_MS);
+            var found = admin.describeConsumerGroups(List.of(group), options).describedGroups().get(group).get();
+            head = found.groupState() + "\t" + found.groupEpoch().orElse(-1) + "\t"
+                + found.targetAssignmentEpoch().orElse(-1);
+            found.members().forEach(each -> members.put(each.consumerId(), String.join(";", each.clientId(),
+                Integer.toString(each.memberEpoch().orElse(-1)), units(each.assignment().topicPartitions()))));
         }
         String all = members.entrySet().stream().map(each -> each.getKey() + ";" + each.getValue())
             .collect(Collectors.joining("\t"));
-        System.out.println(String.join("\t", group, head, all));
+        return String.join("\t", group, head, all);
+    }
+
+    private static String positions(Admin admin, String group) throws Exception {
+        var asked = Map.of(group, new ListShareGroupOffsetsSpec());
+        var options = new ListShareGroupOffsetsOptions().timeoutMs(TIMEOUT_MS);
+        var found = admin.listShareGroupOffsets(asked, options).partitionsToOffsetInfo(group).get();
+        return found.entrySet().stream().filter(each -> each.getValue() != null)
+            .map(each -> String.join(";", each.getKey().toString(), Long.toString(each.getValue().startOffset()),
+                Long.toString(each.getValue().lag().orElse(-1L))))
+            .sorted().collect(Collectors.joining("\t"));
+    }
+
+    private interface Question {
+        String answer() throws Exception;
+    }
+
+    /** What no broker answers in time leaves no line. */
+    private static void ask(String kind, Question question) throws InterruptedException {
+        String asked = Long.toString(System.currentTimeMillis());
+        try {
+            String found = question.answer();
+            say(asked, Long.toString(System.currentTimeMillis()), kind, found);
+        } catch (InterruptedException error) {
+            throw error;
+        } catch (Exception error) {
+            System.err.println(kind + ": " + error);
+        }
+    }
+
+    private static void watch(Admin admin, String kind, String group) {
+        Thread watch = new Thread(() -> {
+            try {
+                while (true) {
+                    ask(kind, () -> describe(admin, kind, group));
+                    if (kind.equals("share")) {
+                        ask("positions", () -> group + "\t" + positions(admin, group));
+                    }
+                    Thread.sleep(WATCH_MS);
+                }
+            } catch (InterruptedException error) {
+                throw new IllegalStateException(error);
+            }
+        }, group);
+        watch.setDaemon(true);
+        watch.start();
+    }
+
+    private static void rest(long millis) {
+        try {
+            Thread.sleep(millis);
+        } catch (InterruptedException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     private static Application start(String bootstrapServers, String[] words) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrapServers);
-        for (int i = 4; i < words.length; i += 2) {
+        for (int i = 3; i < words.length; i += 2) {
             settings.put(words[i], words[i + 1]);
         }
-        List<String> topics = List.of(words[3].split(","));
-        return words[1].equals("share") ? new ShareConsumer(settings, topics) : Streams.of(settings, topics);
+        List<String> topics = List.of(words[2].split(","));
+        boolean isShare = settings.remove("group.protocol").equals("share");
+        return isShare ? new ShareConsumer(words[1], settings, topics) : Streams.of(words[1], settings, topics);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -166,14 +263,18 @@ public final class ModernGroups {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 String[] words = line.split("\t");
                 switch (words[0]) {
-                    case "start" -> applications.put(words[2], start(arguments[0], words));
+                    case "start" -> applications.put(words[1], start(arguments[0], words));
                     case "subscribe" -> applications.get(words[1]).subscribe(List.of(words[2].split(",")));
-                    case "close" -> applications.get(words[1]).close();
+                    case "close" -> {
+                        applications.get(words[1]).close();
+                        report(words[1], "closed");
+                    }
+                    case "watch" -> watch(admin, words[1], words[2]);
                     case "describe" -> {
                         try {
-                            describe(admin, words[1], words[2]);
+                            say(describe(admin, words[1], words[2]));
                         } catch (ExecutionException error) {  // the group is not there yet
-                            System.out.println(String.join("\t", words[2], "Dead", "0", "0"));
+                            say(words[2], "Dead", "0", "0", "");
                         }
                     }
                     default -> throw new IllegalArgumentException(line);

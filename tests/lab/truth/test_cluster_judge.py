@@ -16,7 +16,9 @@ from lab.truth.cluster_judge import (
     judge_episodes,
     judge_incident,
     judge_lag,
+    judge_members,
     judge_owner,
+    judge_positions,
     judge_rest,
     judge_why,
 )
@@ -28,8 +30,8 @@ KILLED_MS = T + 400_000
 
 
 def life(client_id: str, **changed: Any) -> dict[str, Any]:
-    row = {"client_id": client_id, "group_id": "g", "is_static": False, "ended": None, "ended_ms": None}
-    return row | changed
+    row = {"client_id": client_id, "group_id": "g", "group_type": "consumer", "is_static": False}
+    return row | {"ended": None, "ended_ms": None} | changed
 
 
 def shown(name: str, event: str, after_s: float, *numbers: int) -> dict[str, Any]:
@@ -46,8 +48,9 @@ def asked(of: str, after_s: float, **answer: Any) -> dict[str, Any]:
     return {"of": of, "group_id": "g", "asked_ms": at_ms, "answered_ms": at_ms + 50, **answer}
 
 
-def described(after_s: float, owner: str) -> dict[str, Any]:
-    return asked("group", after_s, state="STABLE", members=[[f"id-{owner}", owner, [["g", 0]]]])
+def described(after_s: float, *owners: str, **changed: Any) -> dict[str, Any]:
+    members = [[f"id-{owner}", owner, [["g", 0]]] for owner in owners]
+    return asked("group", after_s, state="Stable", epoch=7, members=members) | changed
 
 
 HAPPENED = (
@@ -59,6 +62,8 @@ HAPPENED = (
 ASKED = (
     *(described(second, "a") for second in range(60)),
     *(described(second, "b") for second in range(60, 120)),
+    *(described(second, "t-StreamThread-1-consumer", group_id="s") for second in range(60)),
+    *(described(second, "t-StreamThread-1-consumer", "u", group_id="s", epoch=8) for second in range(60, 120)),
     *(asked("commits", second, offsets=[["g", 0, second * 10]]) for second in range(300)),
     *(asked("ends", second, offsets=[["g", 0, second * 10 + 5]]) for second in range(300)),
 )
@@ -71,6 +76,8 @@ TRUTH = Truth(
             life("b"),
             life("c", ended="killed", ended_ms=KILLED_MS),
             life("d", ended="closed", ended_ms=KILLED_MS),
+            life("t", group_id="s", group_type="streams"),
+            life("u", group_id="s", group_type="streams"),
         )
     },
     reported=(
@@ -81,6 +88,7 @@ TRUTH = Truth(
     ),
     asked=ASKED,
     expired={"id-a": [T + 112_000]},
+    fenced=[T + 109_000, T + 700_000],
 )
 
 
@@ -94,18 +102,63 @@ def outcomes(judge: Any, *given: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("after_s", "answer", "expected"),
     [
-        (30, ("owned", "a"), [RIGHT]),
-        (30, ("unknown", ""), [NOT_KNOWN]),
-        (30, ("unowned", ""), [WRONG]),
-        (70, ("owned", "a"), [WRONG]),
-        (59.5, ("owned", "a"), []),  # between owners
-        (62, ("owned", "b"), []),  # just given
-        (200, ("owned", "b"), []),  # nobody described it then
+        (30, ("owned", {"a"}), [RIGHT]),
+        (30, ("unknown", set()), [NOT_KNOWN]),
+        (30, ("unowned", set()), [WRONG]),
+        (70, ("owned", {"a"}), [WRONG]),
+        (59.5, ("owned", {"a"}), []),  # between owners
+        (62, ("owned", {"b"}), []),  # just given
+        (200, ("owned", {"b"}), []),  # nobody described it then
     ],
 )
-def test_owners(after_s: float, answer: tuple[str, str], expected: list[str]) -> None:
+def test_owners(after_s: float, answer: tuple[str, set[str]], expected: list[str]) -> None:
     """Goal: an owner is judged where its own report and the descriptions around the instant agree."""
     assert outcomes(judge_owner, "g", PLACE, T + round(after_s * 1_000), answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("after_s", "owners", "expected"),
+    [
+        (30, {"t"}, [RIGHT]),
+        (30, {"u"}, [WRONG]),
+        (50, {"t"}, []),  # what is described later may have been written by then
+        (70, {"t", "u"}, [RIGHT]),
+        (70, {"t"}, [WRONG]),
+        (110, {"t", "u"}, []),  # nobody described it later
+    ],
+)
+def test_owners_by_descriptions(after_s: float, owners: set[str], expected: list[str]) -> None:
+    """Goal: clients that report nothing are judged where all descriptions of some time agree, and several may own a
+    partition."""
+    assert outcomes(judge_owner, "s", PLACE, T + round(after_s * 1_000), ("owned", owners)) == expected
+
+
+@pytest.mark.parametrize(
+    ("after_s", "answer", "expected"),
+    [
+        (30, (7, ["id-t-StreamThread-1-consumer"]), [RIGHT]),
+        (30, (6, ["id-t-StreamThread-1-consumer"]), [WRONG]),
+        (30, (7, []), [WRONG]),
+        (30, None, [NOT_KNOWN]),
+        (50, (7, []), []),  # it changes soon
+    ],
+)
+def test_members(after_s: float, answer: tuple[int, list[str]] | None, expected: list[str]) -> None:
+    """Goal: members and epoch of an instant are those that were described around it."""
+    assert outcomes(judge_members, "s", T + round(after_s * 1_000), answer) == expected
+
+
+def test_share_groups_at_rest() -> None:
+    """Goal: at rest, start offset and lag of a share group are exactly what Admin says."""
+    answers = [asked("positions", 950, offsets=[["g", 0, 100, 7]])]
+    for start, behind, expected in ((100, 7, RIGHT), (99, 8, WRONG)):
+        tally = Tally()
+        row = {"topic": "g", "partition": 0, "start_offset": start, "lag": behind, "sampled_ms": T}
+        judge_positions(tally, "rest", answers, [row])
+        assert [*tally.counts.elements()] == [("rest", expected)]
+    tally = Tally()
+    judge_positions(tally, "rest", answers, [])
+    assert [*tally.counts.elements()] == [("rest", NOT_KNOWN)]
 
 
 def test_a_killed_client_owns_nothing() -> None:
@@ -207,6 +260,7 @@ def test_episodes() -> None:
     assert outcomes(judge_episodes, [once, once]) == [RIGHT]
     assert outcomes(judge_episodes, [once, failed("e2", T + 109_000)]) == [WRONG]
     assert outcomes(judge_episodes, [once, failed("e2", T + 600_000)]) == [RIGHT, WRONG]
+    assert outcomes(judge_episodes, [once, failed("e2", T + 710_000)]) == [RIGHT]  # a broker was slow
 
 
 def test_why() -> None:
