@@ -3,7 +3,7 @@
 Three real brokers coordinate groups of all types: Java, librdkafka and kafka-python consumers of the classic protocol
 and of KIP-848, and Java's share consumers and Streams applications. A seed decides when the brokers are killed and come
 back, are frozen, or lose leadership. In calm times clients are killed or closed (`lab.kafka.cluster_play`). A monitor
-runs beside the cluster, and a pipeline afterwards.
+runs beside the cluster, and a pipeline afterwards. `tests/broker/test_broken_cluster.py` is a short form.
 
     python -m bench.cluster [--seed 1] [--minutes 20] [--release 4.4] [--monitor-cpu-share 0.3] [--keep FOLDER]
     python -m bench.cluster --again FOLDER     # judges a run that was kept, with today's rules
