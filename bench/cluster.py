@@ -9,9 +9,9 @@ runs beside the cluster, and a pipeline afterwards. `tests/broker/test_broken_cl
     python -m bench.cluster --again FOLDER     # judges a run that was kept, with today's rules
 
 Owners are compared with what the clients reported and Admin described, members and epochs with what Admin described
-each second. Each row of live lag is compared with what the brokers reported before and after it, and at rest with Admin.
-The causes of departures, incidents and `why` are compared with what was done. The run prints how many answers were
-right, not known and wrong, each wrong one in a line, and ends with 1 if there is a wrong one.
+each second. Each row of live lag is compared with what the brokers reported before and after it, and at rest with
+Admin. The causes of departures, incidents and `why` are compared with what was done. The run prints how many answers
+were right, not known and wrong, each wrong one in a line, and ends with 1 if there is a wrong one.
 """
 
 from __future__ import annotations
