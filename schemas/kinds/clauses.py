@@ -33,6 +33,7 @@ class Fact:
     ONLY_LOGGED = "only_logged"  # a line of one broker's log says it, and no record confirms that
     WHOLE_CLUSTER = "whole_cluster"  # the row is about all groups that were hit
     OTHER_COORDINATOR = "other_coordinator"  # another broker had loaded the group before the one that spoke for it
+    NOT_COORDINATOR = "not_coordinator"  # the one that spoke for the group got NOT_COORDINATOR as it wrote
     WAS_REMOVED = "was_removed"  # a record or a line shows that the group removed the member before
     NEW_OWNER = "new_owner"  # another member owns a partition of the refused commit
     LOG_IMPORTED = "log_imported"  # a server log has lines about the group around that time

@@ -30,9 +30,17 @@ ZOMBIE_COORDINATOR = IncidentKind(
     name="zombie_coordinator",
     meaning="A broker continued to act for a group that it no longer coordinated.",
     happened=(
-        "{detail} logged {times} that it removed members of the group, which it no longer coordinated: ",
+        "{detail} logged {times} that it acted for the group, which it no longer coordinated: ",
         Clause("another broker had loaded the group before", needs=(Fact.OTHER_COORDINATOR,)),
-        Clause("the records show that they stayed", excludes=(Fact.OTHER_COORDINATOR,)),
+        Clause(
+            "it could not store an assignment (NOT_COORDINATOR)",
+            needs=(Fact.NOT_COORDINATOR,),
+            excludes=(Fact.OTHER_COORDINATOR,),
+        ),
+        Clause(
+            "the records show that members that it removed stayed",
+            excludes=(Fact.OTHER_COORDINATOR, Fact.NOT_COORDINATOR),
+        ),
         ".",
     ),
     advice="Its log lines changed nothing in the group. Nothing has to change in the clients: look at that broker.",

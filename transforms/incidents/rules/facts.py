@@ -339,6 +339,15 @@ class GroupFacts:
     coordinators: Coordinators = field(default_factory=Coordinators)
 
     @property
+    def spoken(self) -> list[CoordinatorEvent]:
+        """Returns the lines of brokers that coordinated the group as they wrote them."""
+        return [each for each in self.events if not self.has_lost(each)]
+
+    def has_lost(self, event: CoordinatorEvent) -> bool:
+        """Returns whether another broker had loaded the group before the one that wrote the line wrote it."""
+        return self.coordinators.has_lost(event.broker_id, event.kafka_partition, event.logged_at_ms)
+
+    @property
     def silent_until_ms(self) -> int:
         """Returns the instant until which a group without later records is known to have written no records. Samples
         and logs may extend beyond the records that were read, and say nothing about records that nobody has read."""

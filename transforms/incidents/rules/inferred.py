@@ -307,7 +307,7 @@ def _unsynced_generations(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]
     They are normal where the next join came before the leader's assignment; the records don't show which it was. As
     many as a storm has are no normal operation.
     """
-    assigned = {event.generation for event in facts.events if event.kind == CoordinatorEventKind.ASSIGNMENT_RECEIVED}
+    assigned = {event.generation for event in facts.spoken if event.kind == CoordinatorEventKind.ASSIGNMENT_RECEIVED}
     for row in facts.rebalances:
         is_assigned = any(row["from_generation"] < (each or 0) < row["to_generation"] for each in assigned)
         if row["hole_cause"] != HoleCause.NOT_SYNCED or is_assigned:

@@ -72,10 +72,11 @@ def observed(facts: GroupFacts) -> Iterator[Sighting]:
         yield from _poll_timeouts(request, joins)
     records = Records(facts)
     for event in facts.events:
-        has_lost = facts.coordinators.has_lost(event.broker_id, event.kafka_partition, event.logged_at_ms)
+        has_lost = facts.has_lost(event)
         yield from _removal(event, records, has_lost=has_lost)
-    yield from _unsynced_generations(facts.events)
-    yield from _assignments_not_stored(facts.events)
+        if event.trigger == triggers.ASSIGNMENT_NOT_STORED.name:
+            yield _assignment_not_stored(event, has_lost=has_lost)
+    yield from _unsynced_generations(facts.spoken)
 
 
 def refusals(request: Request, error_code: int, evidence: str, *, is_ambiguous: bool = False) -> Iterator[Sighting]:
@@ -216,28 +217,29 @@ def _unsynced_generations(events: Iterable[CoordinatorEvent]) -> Iterator[Sighti
             formed = None
 
 
-def _assignments_not_stored(events: Iterable[CoordinatorEvent]) -> Iterator[Sighting]:
-    """Yields a sighting for each rebalance that began because an assignment could not be written. Kafka answers
-    UNKNOWN_SERVER_ERROR when the record is too large; its other errors are those of a topic that can't be written
+def _assignment_not_stored(event: CoordinatorEvent, *, has_lost: bool) -> Sighting:
+    """Returns a sighting of a rebalance that began because an assignment could not be written. Kafka answers
+    UNKNOWN_SERVER_ERROR when the record is too large, and NOT_COORDINATOR when the broker no longer leads the
+    partition; its other errors are those of a topic that can't be written
     (GroupMetadataManager.appendGroupMetadataErrorToResponseError)."""
-    for event in events:
-        if event.trigger != triggers.ASSIGNMENT_NOT_STORED.name:
-            continue
-        words = (event.reason or "").split()
-        error = next((each.name for each in Error if each.name in words), "of an unknown error")
-        is_named = words[1:2] != ["when"]
-        yield Sighting(
-            kind=ASSIGNMENT_NOT_STORED,
-            evidence=Evidence.OBSERVED,
-            severity=ASSIGNMENT_NOT_STORED.severity,
-            confidence=1.0,
-            first_ms=event.logged_at_ms,
-            last_ms=event.logged_at_ms,
-            happening=f"{event.source_file}/{event.line_number}",
-            proofs=(event.proof,),
-            root=_root_of_unstored(error, is_named=is_named),
-            detail=error,
-        )
+    words = (event.reason or "").split()
+    error = next((each.name for each in Error if each.name in words), "of an unknown error")
+    if has_lost or error == Error.NOT_COORDINATOR.name:
+        known = Fact.OTHER_COORDINATOR if has_lost else Fact.NOT_COORDINATOR
+        return _zombie_coordinator(event, event.member_id, (known,))
+    is_named = words[1:2] != ["when"]
+    return Sighting(
+        kind=ASSIGNMENT_NOT_STORED,
+        evidence=Evidence.OBSERVED,
+        severity=ASSIGNMENT_NOT_STORED.severity,
+        confidence=1.0,
+        first_ms=event.logged_at_ms,
+        last_ms=event.logged_at_ms,
+        happening=f"{event.source_file}/{event.line_number}",
+        proofs=(event.proof,),
+        root=_root_of_unstored(error, is_named=is_named),
+        detail=error,
+    )
 
 
 def _root_of_unstored(error: str, *, is_named: bool) -> roots.Root:

@@ -81,7 +81,7 @@ def test_two_brokers_that_speak_for_one_group() -> None:
     (zombie,) = (row for row in rows if row["kind"] == "zombie_coordinator")
     assert zombie["group_id"] == "rd-0"
     assert zombie["explanation"].startswith(
-        "Broker 2 logged once that it removed members of the group, which it no longer"
+        "Broker 2 logged once that it acted for the group, which it no longer coordinated"
     )
     assert "another broker had loaded the group before" in zombie["explanation"]
     assert zombie["episode_id"] in {row["episode_id"] for row in rows if row["kind"] == "coordinator_failed"}
@@ -118,6 +118,28 @@ def test_who_speaks_for_a_partition() -> None:
     assert not who.has_lost(2, 7, T + 102_000)
     assert not who.has_lost(None, 7, T + 102_000)
     assert not who.has_lost(1, 8, T + 102_000)
+
+
+@pytest.mark.parametrize("is_loaded", [True, False])
+def test_an_assignment_that_a_woken_broker_could_not_store(*, is_loaded: bool) -> None:
+    """Goal: a broker that stood still gives the group's members partitions, and its write fails since it no longer
+    leads. That is no trouble of `__consumer_offsets`, whether or not the log of the other broker is there."""
+    reason = "Error NOT_COORDINATOR when storing group assignmentduring SyncGroup (member: m-1)."
+    of_broker = {"broker_id": 1, "kafka_partition": 7}
+    lines = [
+        event("stabilized", T + 101_900, generation=3, **of_broker),
+        event("preparing_rebalance", T + 102_000, "m-1", trigger="assignment_not_stored", reason=reason, **of_broker),
+    ]
+    known = facts(events=lines)
+    known.coordinators = coordinators(LOADS if is_loaded else LOADS[:1])
+    rows = [row for row in incidents(known, RULES) if row["severity"] != "info"]
+    (row,) = rows
+    assert (row["kind"], row["probable_root"]) == ("zombie_coordinator", "coordinator_failover")
+    cause = "another broker had loaded the group before" if is_loaded else "it could not store an assignment"
+    assert (
+        f"Broker 1 logged once that it acted for the group, which it no longer coordinated: {cause}"
+        in (row["explanation"])
+    )
 
 
 def test_silences() -> None:

@@ -46,7 +46,7 @@ def test_records_contradict_a_line(members: list[Any], generations: list[Any]) -
     assert set(rows) == {"zombie_coordinator"}
     row = rows["zombie_coordinator"]
     assert (row["evidence"], row["member_id"], row["setting_to_change"]) == ("observed", None, None)
-    assert row["explanation"].startswith("Broker 2 logged once that it removed members of the group")
+    assert row["explanation"].startswith("Broker 2 logged once that it acted for the group")
     assert row["probable_root"] == "coordinator_failover"
 
 
