@@ -6,14 +6,17 @@ the truth itself is not known, such as the owner right before or after a change,
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds.causes.cause import Fault as WhoseFault
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED, COORDINATOR_NOT_FOUND, REMOVALS, ZOMBIE_COORDINATOR
 from groupledger.schemas.kinds.triggers import LEFT, SESSION_EXPIRED, UNKNOWN
 from groupledger.schemas.words import Evidence, LagFlag, LagStatus, LeaveCause, Ownership, Severity, words_of
+from groupledger.transforms.incidents.rules.coordinator_faults import DETECTION_MS
 from lab.truth.cluster_truth import offsets_in, positions_in
 
 if TYPE_CHECKING:
@@ -227,11 +230,15 @@ def judge_episodes(tally: Tally, truth: Truth, rows: Iterable[Row]) -> None:
     """Judges the episodes of failed coordinators: there may be one for each death, freeze or move of a broker, and no
     other. It is right if there is one, and not known if a death or a freeze has none. A move needs none. If the
     controller took a broker for dead that was only slow, the episode does not count."""
-    failures = [row for row in rows if row["kind"] == COORDINATOR_FAILED.name]
-    for fault in truth.faults:
+    failures = sorted((row for row in rows if row["kind"] == COORDINATOR_FAILED.name), key=itemgetter("first_seen_ms"))
+    began = {row["episode_id"]: row["first_seen_ms"] for row in reversed(failures)}
+    for fault, later in zip(truth.faults, [*truth.faults[1:], None], strict=True):
         found = {row["episode_id"] for row in failures if _meets(row, fault)}
-        if len(found) > 1:
-            tally.add("episodes of brokers", WRONG, f"{fault}: {len(found)} episodes")
+        # An episode begins `DETECTION_MS` before the first new coordinator, and may go on during the next fault.
+        ends_ms = math.inf if later is None else later.from_ms
+        its_own = [each for each in found if fault.from_ms <= began[each] + DETECTION_MS < ends_ms]
+        if len(its_own) > 1:
+            tally.add("episodes of brokers", WRONG, f"{fault}: {len(its_own)} episodes")
         elif found or not fault.is_move:
             tally.add("episodes of brokers", RIGHT if found else NOT_KNOWN)
     for row in failures:

@@ -3,6 +3,7 @@ out."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,9 +93,9 @@ TRUTH = Truth(
 )
 
 
-def outcomes(judge: Any, *given: Any) -> list[str]:
+def outcomes(judge: Any, *given: Any, truth: Truth = TRUTH) -> list[str]:
     tally = Tally()
-    judge(tally, TRUTH, *given)
+    judge(tally, truth, *given)
     assert len(tally.wrong) == sum(count for (_, outcome), count in tally.counts.items() if outcome == WRONG)
     return [outcome for _, outcome in tally.counts.elements()]
 
@@ -249,8 +250,8 @@ def test_incidents(row: dict[str, Any], expected: list[str]) -> None:
     assert outcomes(judge_incident, row) == expected
 
 
-def failed(episode_id: str, at_ms: int) -> dict[str, Any]:
-    return incident("coordinator_failed", at_ms, None, episode_id=episode_id)
+def failed(episode_id: str, at_ms: int, **changed: Any) -> dict[str, Any]:
+    return incident("coordinator_failed", at_ms, None, episode_id=episode_id, **changed)
 
 
 def test_episodes() -> None:
@@ -261,6 +262,19 @@ def test_episodes() -> None:
     assert outcomes(judge_episodes, [once, failed("e2", T + 109_000)]) == [WRONG]
     assert outcomes(judge_episodes, [once, failed("e2", T + 600_000)]) == [RIGHT, WRONG]
     assert outcomes(judge_episodes, [once, failed("e2", T + 710_000)]) == [RIGHT]  # a broker was slow
+
+
+def test_episodes_of_faults_that_follow_one_another() -> None:
+    """Goal: an episode that goes on while the next broker fails is no second one of that fault."""
+    then = {"what": "kill_broker", "at_ms": T + 140_000, "until_ms": T + 150_000, "broker": 3, "led": [2]}
+    truth = replace(TRUTH, happened=[*HAPPENED[:2], then, *HAPPENED[2:]])
+    first = failed("e1", T + 89_000, last_seen_ms=T + 170_000)
+    rows = [first, failed("e2", T + 129_000, last_seen_ms=T + 200_000)]
+    assert outcomes(judge_episodes, rows, truth=truth) == [RIGHT, RIGHT]
+    assert outcomes(judge_episodes, [*rows, failed("e3", T + 135_000, last_seen_ms=T + 160_000)], truth=truth) == [
+        RIGHT,
+        WRONG,
+    ]
 
 
 def test_why() -> None:

@@ -125,7 +125,7 @@ def test_an_assignment_that_a_woken_broker_could_not_store(*, is_loaded: bool) -
     """Goal: a broker that stood still gives the group's members partitions, and its write fails since it no longer
     leads. That is no trouble of `__consumer_offsets`, whether or not the log of the other broker is there."""
     reason = "Error NOT_COORDINATOR when storing group assignmentduring SyncGroup (member: m-1)."
-    of_broker = {"broker_id": 1, "kafka_partition": 7}
+    of_broker: dict[str, Any] = {"broker_id": 1, "kafka_partition": 7}
     lines = [
         event("stabilized", T + 101_900, generation=3, **of_broker),
         event("preparing_rebalance", T + 102_000, "m-1", trigger="assignment_not_stored", reason=reason, **of_broker),
