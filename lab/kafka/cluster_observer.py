@@ -105,15 +105,17 @@ class Observer:
 
     def _keep(self, of: str) -> None:
         while not self._stopped.wait(EVERY_S):
-            with self._path.open("a") as lines:
-                self._processes[of] = process = subprocess.Popen(
+            with (
+                self._path.open("a") as lines,
+                subprocess.Popen(
                     [*self._command, of, *self._given[of]],
                     cwd=ROOT,
                     stdin=subprocess.PIPE,
                     stdout=lines,
                     stderr=subprocess.DEVNULL,
-                )
-            process.wait()
+                ) as self._processes[of],
+            ):
+                self._processes[of].wait()
 
     def latest(self) -> list[Row]:
         """Returns the last answer to each question that is in the file."""
