@@ -55,6 +55,8 @@ EXPIRED = re.compile(
     r"|removing member (?P<removed>\S+) on heartbeat expiration|[Mm]ember (?P<modern>\S+) .*session expired)",
     re.MULTILINE,
 )
+# What a coordinator logs when a member leaves by itself.
+LEFT = re.compile(AT + r"[Mm]ember (?P<member>\S+) (?:has )?left (?:the )?(?:\S+ )?group\b", re.MULTILINE)
 # What the controller logs as it takes a broker for dead.
 FENCED = re.compile(AT + r"Fencing broker \d+ .*because its session has timed out", re.MULTILINE)
 
@@ -66,6 +68,7 @@ def read_truth(folder: Path) -> Truth:
         reported=read_lines(folder / "reported.jsonl"),
         asked=read_lines(folder / "truth.jsonl"),
         expired=expired_sessions(folder),
+        left={line["member"]: _logged_ms(line) for line in _logged(folder, LEFT)},
         fenced=sorted(_logged_ms(line) for line in _logged(folder, FENCED)),
     )
 

@@ -183,6 +183,8 @@ def true_cause(truth: Truth, row: Row) -> str | None:
     life = truth.life(row["client_id"])
     if life is not None and life["ended"] is not None and row["left_ms"] >= life["ended_ms"] - 1_000:
         return LEFT.name if life["ended"] == "closed" and not life["is_static"] else SESSION_EXPIRED.name
+    if abs(truth.left.get(row["member_id"], 0) - row["left_ms"]) <= 1_000:  # one whose session had expired before
+        return LEFT.name
     return SESSION_EXPIRED.name if has_expired(truth, row["member_id"], row["left_ms"]) else None
 
 

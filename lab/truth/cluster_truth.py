@@ -95,7 +95,7 @@ class Truth:
     """Everything that is known of a run. `happened`, `lives` (by client id), `reported` and `asked` are the rows of the
     files `happened`, `lives`, `reported` and `truth` of `lab.kafka.cluster_play`. `expired` has, by member id, the
     times at which brokers logged that its session expired, and `fenced` those at which the controller took a broker for
-    dead, be it played or only slow."""
+    dead, be it played or only slow. `left` has, by member id, when brokers last logged that it left by itself."""
 
     happened: Sequence[Row]
     lives: Mapping[str, Row]
@@ -103,6 +103,7 @@ class Truth:
     asked: Sequence[Row]
     expired: Mapping[str, Sequence[int]] = field(default_factory=dict)
     fenced: Sequence[int] = ()
+    left: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def begun_ms(self) -> int:

@@ -88,8 +88,9 @@ TRUTH = Truth(
         shown("c", "assigned", 1, 1),
     ),
     asked=ASKED,
-    expired={"id-a": [T + 112_000]},
+    expired={"id-a": [T + 112_000], "id-b": [T + 111_000]},
     fenced=[T + 109_000, T + 700_000],
+    left={"id-b": T + 112_400},
 )
 
 
@@ -215,6 +216,7 @@ def departure(client_id: str, at_ms: int, cause: str | None, member_id: str = "x
         (departure("a", T + 110_000, "left", "id-a"), [WRONG]),
         (departure("a", T + 110_000, "unknown", "id-a"), [NOT_KNOWN]),
         (departure("a", T + 110_000, "replaced", "id-a"), []),
+        (departure("b", T + 112_500, "left", "id-b"), [RIGHT]),  # it had come back after its session
     ],
 )
 def test_departures(row: dict[str, Any], expected: list[str]) -> None:
