@@ -27,6 +27,8 @@ QUIET_MS = 3_000
 DESCRIBED_MS = 15_000
 """A coordinator describes what it has written as soon as all replicas in sync have it, after a frozen one is out of
 sync."""
+UNDESCRIBED_MS = 10_000
+"""Between two answers further apart than a session lasts, a coordinator may have given a partition away and back."""
 AFTER_FAULT_MS = 90_000
 BROKER_FAULTS = ("kill_broker", "freeze_broker")
 MOVES = ("move_leaders", "elect_leaders")
@@ -198,11 +200,16 @@ class Truth:
 
     def around(self, group_id: str, at_ms: int) -> Sequence[Row]:
         """Returns the group's descriptions from the last one before `QUIET_MS` before an instant to the first one after
-        `DESCRIBED_MS` after it. Returns none if one of these two is missing."""
+        `DESCRIBED_MS` after it. Returns none if one of these two is missing, or if nobody answered for a while: what
+        held for a moment in between is not known."""
         rows = self.described.get(group_id, [])
         first = bisect_right(rows, at_ms - QUIET_MS, key=lambda row: row["answered_ms"]) - 1
         last = bisect_left(rows, at_ms + DESCRIBED_MS, key=lambda row: row["asked_ms"])
-        return () if first < 0 or last >= len(rows) else rows[first : last + 1]
+        if first < 0 or last >= len(rows):
+            return ()
+        found = rows[first : last + 1]
+        is_dense = all(after["asked_ms"] - before["asked_ms"] <= UNDESCRIBED_MS for before, after in pairwise(found))
+        return found if is_dense else ()
 
     def _reported_owner(self, group_id: str, place: Place, at_ms: int) -> frozenset[str]:
         turns = self.holders.get(place, [])
