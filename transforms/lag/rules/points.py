@@ -8,7 +8,6 @@ exact, whether the points were added one by one or restored from the table.
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -76,15 +75,8 @@ class Points:
         kept = self._kept
         span_s = (kept[-1].sampled_at_ms - kept[0].sampled_at_ms) / 1_000
         is_long_enough = span_s * 2_000 >= rules.window_ms
-        growth = max(rules.growth_records_min, rules.growth_fraction_min * (self._sum_lag / len(kept)))
-        return is_long_enough and slope * span_s >= growth and self._gained_by_half() >= growth / 2
-
-    def _gained_by_half(self) -> float:
-        """Returns by how much the median lag of the newer half of the points exceeds that of the older half. A single
-        peak, such as that of a rebalance, raises the slope for half a window, and no median."""
-        half = len(self._kept) // 2
-        older, newer = self._kept[:half], self._kept[-half:]
-        return median(point.lag for point in newer) - median(point.lag for point in older)
+        fraction = rules.growth_fraction_min * (self._sum_lag / len(kept))
+        return is_long_enough and slope * span_s >= max(rules.growth_records_min, fraction)
 
     def is_rewound(self) -> bool:
         """Returns whether the newest committed offset is below an earlier one of the window."""

@@ -19,7 +19,7 @@ commits.
     stalled       no progress for long, while commits of the same offset go on
     stopped       no progress for long, and no commits either
     rewound       the committed offset went back within the window, and is still below its former value
-    growing       the lag has a rising slope over the window, even if it fell at times, and not by a single peak
+    growing       the lag has a rising slope over the window, even if it fell at times
     ok            else: there is lag, and it shrinks or stays as it is
 
 A transaction ends with a marker. A marker takes an offset but is not a record: a consumer that has read everything, and

@@ -22,7 +22,7 @@ class StatusRules:
 
     The slope is taken over `window_ms`. A partition is at a standstill after `standstill_ms` with lag and no progress,
     or after three times its own interval of commits if that is longer. Lag is growing if over the window it grew by
-    `growth_records_min` and by `growth_fraction_min` of its mean, and by half of that from one half to the other.
+    `growth_records_min` and by `growth_fraction_min` of its mean.
     """
 
     window_ms: int = 600_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from statistics import median
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,10 +59,8 @@ def test_sums_are_those_of_the_points(rounds: list[tuple[int, int, int]], is_res
         if slope is not None:
             span_s = (at_ms - kept[0].sampled_at_ms) / 1_000
             mean = sum(each.lag for each in kept) / len(kept)
-            growth = max(RULES.growth_records_min, RULES.growth_fraction_min * mean)
-            lags = [each.lag for each in kept]
-            is_higher = median(lags[-(len(lags) // 2) :]) - median(lags[: len(lags) // 2]) >= growth / 2
-            assert points.is_growing(slope, RULES) == (span_s >= 300 and slope * span_s >= growth and is_higher)
+            is_large = slope * span_s >= max(RULES.growth_records_min, RULES.growth_fraction_min * mean)
+            assert points.is_growing(slope, RULES) == (span_s >= 300 and is_large)
 
 
 def test_slope() -> None:
@@ -74,14 +71,3 @@ def test_slope() -> None:
     assert not Points(points).is_growing(5, StatusRules())
     assert Points(points).is_growing(5, StatusRules(window_ms=120_000))
     assert not Points(points).is_growing(5, StatusRules(window_ms=120_000, growth_records_min=451))
-
-
-def test_a_single_peak() -> None:
-    """Goal: lag that was high for a moment, as in a rebalance, and is low again is not growing; one that has risen for
-    good is."""
-    low = [Point(START_MS + number * 30_000, 0, 2 + 5 * (number % 2)) for number in range(21)]
-    for number in range(21):
-        peaked = Points([*low[:number], low[number]._replace(lag=80), *low[number + 1 :]])
-        assert not peaked.is_growing(peaked.slope_per_s(), RULES), number
-    risen = Points([*low[:12], *(each._replace(lag=each.lag + 20) for each in low[12:])])
-    assert risen.is_growing(risen.slope_per_s(), RULES)
