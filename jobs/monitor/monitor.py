@@ -407,11 +407,12 @@ class RoundLoop:
     def _say_missing(self, missing: Mapping[int, int]) -> None:
         if missing:
             known_ms = self._pending.known_ms
-            until = None if known_ms is None else iso(instant_of_ms(known_ms))
+            known = "no round has its commits yet"
+            if known_ms is not None:
+                known = f"commits are known until {iso(instant_of_ms(known_ms))}"
             self.ledger.warn(
                 f"the ingest has not passed the round: {sum(missing.values()):,} offsets are missing in"
-                f" {len(missing):,} partitions;"
-                f" {'no round has its commits yet' if until is None else f'commits are known until {until}'}"
+                f" {len(missing):,} partitions; {known}"
             )
 
     def _say_clock(self, at_ms: int) -> None:

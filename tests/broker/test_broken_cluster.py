@@ -49,6 +49,5 @@ def test_nothing_is_wrong_when_brokers_fail(tmp_path: Path, record_property: Cal
     record_property("outcomes", {": ".join(key): count for key, count in tally.counts.items()})
     record_property("wrong", tally.wrong)
     assert not [sentence for sentence in tally.wrong if not sentence.startswith(CONCLUDED)]
-    of_owners = [key for key in tally.counts.elements() if key[0].startswith("owners")]
-    owners = Counter(outcome for _, outcome in of_owners)
+    owners = Counter(outcome for what, outcome in tally.counts.elements() if what.startswith("owners"))
     assert owners[RIGHT] > owners[NOT_KNOWN]

@@ -17,6 +17,7 @@ A client that is past its poll interval leaves. Java's client says why (KIP-800)
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -228,18 +229,8 @@ def _assignment_not_stored(event: CoordinatorEvent, *, has_lost: bool) -> Sighti
         known = Fact.OTHER_COORDINATOR if has_lost else Fact.NOT_COORDINATOR
         return _zombie_coordinator(event, event.member_id, (known,))
     is_named = words[1:2] != ["when"]
-    return Sighting(
-        kind=ASSIGNMENT_NOT_STORED,
-        evidence=Evidence.OBSERVED,
-        severity=ASSIGNMENT_NOT_STORED.severity,
-        confidence=1.0,
-        first_ms=event.logged_at_ms,
-        last_ms=event.logged_at_ms,
-        happening=f"{event.source_file}/{event.line_number}",
-        proofs=(event.proof,),
-        root=_root_of_unstored(error, is_named=is_named),
-        detail=error,
-    )
+    place, root = f"{event.source_file}/{event.line_number}", _root_of_unstored(error, is_named=is_named)
+    return replace(_of_line(event, ASSIGNMENT_NOT_STORED, place), root=root, detail=error)
 
 
 def _root_of_unstored(error: str, *, is_named: bool) -> roots.Root:
@@ -260,30 +251,27 @@ def _removal(event: CoordinatorEvent, records: Records, *, has_lost: bool) -> It
         if has_lost or word == Confirmation.CONTRADICTED:
             yield _zombie_coordinator(event, member_id, (Fact.OTHER_COORDINATOR,) if has_lost else ())
             continue
-        yield Sighting(
-            kind=kind,
-            evidence=Evidence.OBSERVED if word == Confirmation.CONFIRMED else Evidence.LOGGED,
-            severity=kind.severity,
-            confidence=1.0 if word == Confirmation.CONFIRMED else LOGGED_CONFIDENCE,
-            first_ms=event.logged_at_ms,
-            last_ms=event.logged_at_ms,
-            happening=member_id or "",
-            proofs=(event.proof,),
-            member_id=member_id,
-        )
+        sighting = replace(_of_line(event, kind, member_id or ""), member_id=member_id)
+        if word != Confirmation.CONFIRMED:
+            sighting = replace(sighting, evidence=Evidence.LOGGED, confidence=LOGGED_CONFIDENCE)
+        yield sighting
 
 
 def _zombie_coordinator(event: CoordinatorEvent, member_id: str | None, known: tuple[str, ...]) -> Sighting:
     """Returns a sighting of a line in which a broker acted for a group that it did not coordinate."""
+    broker = "A broker" if event.broker_id is None else f"Broker {event.broker_id}"
+    return replace(_of_line(event, ZOMBIE_COORDINATOR, member_id or ""), detail=broker, known=known)
+
+
+def _of_line(event: CoordinatorEvent, kind: IncidentKind, happening: str) -> Sighting:
+    """Returns a sighting that one line of the server log proves."""
     return Sighting(
-        kind=ZOMBIE_COORDINATOR,
+        kind=kind,
         evidence=Evidence.OBSERVED,
-        severity=ZOMBIE_COORDINATOR.severity,
+        severity=kind.severity,
         confidence=1.0,
         first_ms=event.logged_at_ms,
         last_ms=event.logged_at_ms,
-        happening=member_id or "",
+        happening=happening,
         proofs=(event.proof,),
-        detail="A broker" if event.broker_id is None else f"Broker {event.broker_id}",
-        known=known,
     )
