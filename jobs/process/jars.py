@@ -216,7 +216,7 @@ def run_with_children(command: Sequence[str], environment: Mapping[str, str]) ->
                 env=environment,
                 start_new_session=True,
             )
-        words = process.communicate()[1]
+        words = _last_words(process)
     except SystemExit:
         if process is not None:
             with suppress(ProcessLookupError):
@@ -224,6 +224,16 @@ def run_with_children(command: Sequence[str], environment: Mapping[str, str]) ->
             process.communicate()
         raise
     return process.returncode, words
+
+
+def _last_words(process: subprocess.Popen[str]) -> str:
+    """Returns what the process wrote to standard error, when it has ended. It asks each second: Python runs the handler
+    of a signal between two steps, so one that comes just before an endless call would wait for the end of the call."""
+    words: str | None = None
+    while words is None:
+        with suppress(subprocess.TimeoutExpired):
+            words = process.communicate(timeout=1)[1]
+    return words
 
 
 def shipped_ivy() -> Path:
