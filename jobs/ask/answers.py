@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.process.errors import InputError, UnknownNameError
+from groupledger.jobs.process.errors import NotWrittenError, UnknownNameError
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.retention import (
     above_floors,
@@ -114,16 +114,16 @@ def held_otherwise(tables: ClusterRows, *filters: Filter) -> list[Answer]:
 
 def known_until(tables: ClusterRows) -> datetime:
     """Returns the latest instant until which the log is known. Answers about the present take it as "now". Raises
-    InputError if no log was read to its end yet."""
+    NotWrittenError if no log was read to its end yet."""
     at = last_known(tables)
     if at is None:
-        raise InputError("The ledger has not read any log to its end yet: run `groupledger ingest` again.")
+        raise NotWrittenError("The ledger has not read any log to its end yet: run `groupledger ingest` again.")
     return at
 
 
 def last_answered(tables: ClusterRows) -> datetime:
     """Returns the last instant at which the members are known. It lies just before `known_until`, since the end of a
-    stretch is not part of the stretch. Raises InputError if no log was read to its end yet."""
+    stretch is not part of the stretch. Raises NotWrittenError if no log was read to its end yet."""
     return known_until(tables) - LAST_KNOWN
 
 

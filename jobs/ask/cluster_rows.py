@@ -25,7 +25,7 @@ from groupledger.jobs.ask.snapshots import Snapshots
 from groupledger.jobs.ask.table_rows import rows_of_files, with_columns
 from groupledger.jobs.ask.time_limit import interrupted_after
 from groupledger.jobs.process.arrow_values import plain, rows_of, table_of
-from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.errors import InputError, NotWrittenError
 from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.local_files import local_files
 from groupledger.schemas.definitions import schema_of, written_by
@@ -91,8 +91,8 @@ class ClusterRows:
         return dict(self._snapshots.open(table).metadata().configuration) if self.exists(table) else {}
 
     def rows(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> list[Answer]:
-        """Returns the rows of a table that pass all filters, as dicts, in no order. Raises InputError if the table does
-        not exist."""
+        """Returns the rows of a table that pass all filters, as dicts, in no order. Raises NotWrittenError if there
+        is no such table."""
         return rows_of(self.scan(table, *filters, columns=columns).read_all())
 
     def rows_if_any(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> list[Answer]:
@@ -101,7 +101,7 @@ class ClusterRows:
 
     def scan(self, table: str, *filters: Filter, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """Returns a reader, which can be read once, of the rows of a table that pass all filters, with the given
-        columns or with all but the cluster. Raises InputError if the table does not exist."""
+        columns or with all but the cluster. Raises NotWrittenError if the table does not exist."""
         self._check(table)
         return self._scan(table, filters, columns)
 
@@ -113,7 +113,7 @@ class ClusterRows:
 
     def files(self, table: str) -> pa.Table:
         """Returns a row for each file of a table, of all clusters, with `partition.COLUMN`, and with `min.COLUMN` and
-        `max.COLUMN` of the columns for which Delta's log has them. Raises InputError if the table is not there."""
+        `max.COLUMN` of the columns for which Delta's log has them. Raises NotWrittenError if the table is not there."""
         self._check(table)
         return self._snapshots.opened(table).files
 
@@ -147,13 +147,13 @@ class ClusterRows:
                 raise failed[0] from error
 
     def refuse_nothing(self) -> None:
-        """Raises InputError if the warehouse has no tables."""
+        """Raises NotWrittenError if the warehouse has no tables."""
         self._snapshots.refuse_nothing()
 
     def _check(self, table: str) -> None:
         if not self.exists(table):
             self._snapshots.refuse_nothing()
-            raise InputError(
+            raise NotWrittenError(
                 f"The warehouse {self._snapshots.warehouse} has no table {table} yet: run `groupledger"
                 f" {written_by(table)}` first."
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.ask.answers import topics_by_id, within
 from groupledger.jobs.ask.rounds import last_round, of_round
-from groupledger.jobs.process.errors import InputError, UnknownNameError
+from groupledger.jobs.process.errors import NotWrittenError, UnknownNameError
 from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.wire.share_state import SHARE_UPDATE
 
@@ -56,10 +56,10 @@ def share_partitions(
 ) -> tuple[datetime, list[Answer]]:
     """Returns the instant of the newest pass, or of the last one at or before `at`, and the group's rows in it. Each
     row has the ranges `redelivered`: those that are available again after at least `deliveries_min` deliveries. Raises
-    InputError if there was no such pass, UnknownNameError if the pass saw no such share group."""
+    NotWrittenError if there was no such pass, UnknownNameError if the pass saw no such share group."""
     sampled_at = last_round(tables, TABLE, at)
     if sampled_at is None:
-        raise InputError(
+        raise NotWrittenError(
             f"The ledger of cluster {tables.cluster} has no state of share groups up to that time: run `groupledger"
             " pipeline --bootstrap-servers`."
         )

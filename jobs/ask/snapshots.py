@@ -16,7 +16,7 @@ from deltalake.exceptions import DeltaError
 
 from groupledger.jobs.ask.opened_tables import OpenedTable, open_table
 from groupledger.jobs.ask.table_rows import rows_of_files, with_columns
-from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.errors import NotWrittenError, OutsideError
 from groupledger.jobs.process.outside import not_understood, of_the_table
 from groupledger.jobs.process.places import warehouse_uri
 from groupledger.jobs.process.terminal import printable
@@ -39,19 +39,19 @@ class Snapshots:
 
     @cached_property
     def existing(self) -> frozenset[str]:
-        """The names of the tables that the warehouse has. Raises InputError if it has none."""
+        """The names of the tables that the warehouse has. Raises NotWrittenError if it has none."""
         try:
             found = frozenset(name for name in KNOWN if DeltaTable.is_deltatable(self.path(name)))
         except (DeltaError, OSError, ValueError) as error:
             raise self._failure(self.warehouse, error) from error
         if not found:
-            raise InputError(
+            raise NotWrittenError(
                 f"The warehouse {self.warehouse} has no tables: check the path, or run `groupledger ingest` first."
             )
         return found
 
     def refuse_nothing(self) -> None:
-        """Raises InputError if the warehouse has no tables."""
+        """Raises NotWrittenError if the warehouse has no tables."""
         _ = self.existing
 
     def exists(self, table: str) -> bool:

@@ -15,7 +15,7 @@ import click
 
 from groupledger.jobs.cli.instants import age_of, in_a_zone
 from groupledger.jobs.cli.options import Job, on_warehouse
-from groupledger.jobs.process.errors import InputError, NotKnownError
+from groupledger.jobs.process.errors import NotKnownError, NotWrittenError, UnknownNameError
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.output import KNOWN_UNTIL, print_json, say
 from groupledger.schemas.words import Source
@@ -108,7 +108,7 @@ def question(*sources: str) -> Callable[[Callable[..., object]], Callable[..., o
             try:
                 has_findings = command(found, **asked)
                 found.close()
-            except InputError as raised:
+            except (NotWrittenError, NotKnownError, UnknownNameError) as raised:
                 from groupledger.jobs.ask.first_read import first_read
 
                 error = first_read(found.warehouse, found.cluster) or raised

@@ -25,6 +25,10 @@ class UnknownNameError(InputError):
     """The ledger has no cluster or group of that name."""
 
 
+class NotWrittenError(InputError):
+    """The warehouse lacks a table or rows that a question needs: the job that writes them has not done so yet."""
+
+
 class NotKnownError(InputError):
     """The ledger does not know all of the time that was asked for: a part of it was not read yet, or can't be known."""
 

@@ -39,3 +39,14 @@ def test_a_writer_reads(tmp_path: Path, question: tuple[str, ...], cluster: tupl
     code, said = run(*asked)
     assert "first time" not in said
     assert "run `groupledger" in said
+
+
+def test_a_wrong_option_stays_wrong(tmp_path: Path) -> None:
+    """Goal: what no waiting puts right is reported as it is, also during the first read."""
+    leave(tmp_path, is_released=False)
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("monitor: {no_such_setting: 1}\n")
+    code, said = run("groups", "--warehouse", str(tmp_path), "--conf", str(settings))
+    assert code == 2
+    assert "no_such_setting" in said
+    assert "first time" not in said
