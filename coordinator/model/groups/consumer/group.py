@@ -15,8 +15,8 @@ from groupledger.coordinator.java_hash_map import HashOrder, TimelineHashMap, ha
 from groupledger.coordinator.model.groups.consumer.member import ConsumerMember, MemberState
 from groupledger.coordinator.model.groups.consumer.records import REGEX, TYPES, group_tombstones
 from groupledger.coordinator.model.groups.consumer.regex import ResolvedRegex
-from groupledger.coordinator.model.groups.modern.group import ModernGroup
 from groupledger.coordinator.model.groups.modern.states import ASSIGNING, EMPTY, RECONCILING, STABLE
+from groupledger.coordinator.model.groups.modern.static_members import GroupWithStaticMembers
 from groupledger.coordinator.model.partitions import partitions_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.codec.records import Record
 
 
-class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
+class ConsumerGroup(GroupWithStaticMembers[ConsumerMember, "Partitions"]):
     __slots__ = (
         "_are_equal",
         "_holders",
@@ -36,7 +36,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
         "noticed",
         "regexes",
         "resolved",
-        "static_members",
     )
     group_type = "consumer"
     record_types = TYPES
@@ -44,7 +43,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
     def __init__(self, group_id: str, first_epoch: int = 0) -> None:
         super().__init__(group_id, first_epoch)
         self.metadata_hash = 0
-        self.static_members: dict[str, str] = {}
         self.regexes: TimelineHashMap[str, int] = TimelineHashMap()  # by how many members each is asked for
         self.resolved: TimelineHashMap[str, ResolvedRegex] = TimelineHashMap()
         self.is_loaded = False  # and nothing was resolved since, so that versions are another broker's
@@ -64,15 +62,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
         )
         return STABLE if all(reached) else RECONCILING
 
-    def static_member(self, instance_id: str) -> ConsumerMember | None:
-        member_id = self.static_members.get(instance_id)
-        return None if member_id is None else self.members.get(member_id)
-
     def target_of(self, member_id: str, instance_id: str | None) -> Partitions:
-        """Returns the target of a member. A static member that has just replaced another gets the target of the member
-        that it replaced."""
-        before = None if instance_id is None else self.static_members.get(instance_id)
-        return self.target.get(member_id if before is None else before, {})
+        return self.recorded_target(member_id, instance_id) or {}
 
     def is_held(self, topic_id: str, partition: int) -> bool:
         """Returns whether a member has a partition, or still has to give it up."""
@@ -113,15 +104,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
         return topic in self.subscribed_topics()
-
-    def others(self, member: ConsumerMember) -> list[ConsumerMember]:
-        """Returns the members other than `member` and the static member that it replaces."""
-        return [
-            each
-            for each in self.members.values()
-            if each.member_id != member.member_id
-            and (each.instance_id is None or each.instance_id != member.instance_id)
-        ]
 
     def preferred_assignor(
         self, before: ConsumerMember | None = None, after: ConsumerMember | None = None
@@ -177,8 +159,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
         _count(self._votes, member.assignor, -1)
         _count(self.regexes, member.regex, -1)
         super()._remove(member)
-        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
-            del self.static_members[member.instance_id]
 
     def _replace(self, before: ConsumerMember | None, after: ConsumerMember) -> None:
         self._are_equal = None
@@ -197,8 +177,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, "Partitions"]):
             _count(self.regexes, None if before is None else before.regex, -1)
             _count(self.regexes, after.regex, 1)
         super()._replace(before, after)
-        if after.instance_id is not None:
-            self.static_members[after.instance_id] = after.member_id
 
 
 def are_equal(members: Collection[ConsumerMember], resolved: Iterable[ResolvedRegex]) -> bool:

@@ -37,7 +37,6 @@ from groupledger.coordinator.model.handlers.consumer.epochs import Epoch, new_ep
 from groupledger.coordinator.model.handlers.consumer.membership import (
     check_size,
     fence,
-    member_of_instance,
     new_dynamic_member,
     new_static_member,
     step_to_target,
@@ -45,6 +44,7 @@ from groupledger.coordinator.model.handlers.consumer.membership import (
 )
 from groupledger.coordinator.model.handlers.consumer.regexes import RegexChange, change_regex
 from groupledger.coordinator.model.handlers.consumer.timers import JOIN_TIMER, SESSION_TIMER, SYNC_TIMER
+from groupledger.coordinator.model.handlers.static_members import member_of_instance
 from groupledger.coordinator.model.messages import (
     HeartbeatRequest,
     HeartbeatResponse,

@@ -21,7 +21,6 @@ from groupledger.coordinator.model.handlers.consumer.epochs import new_epoch
 from groupledger.coordinator.model.handlers.consumer.membership import (
     check_size,
     fence,
-    member_of_instance,
     new_dynamic_member,
     new_static_member,
     step_to_target,
@@ -29,6 +28,7 @@ from groupledger.coordinator.model.handlers.consumer.membership import (
 )
 from groupledger.coordinator.model.handlers.consumer.regexes import RegexChange, change_regex
 from groupledger.coordinator.model.handlers.consumer.timers import SESSION_TIMER
+from groupledger.coordinator.model.handlers.static_members import check_away, member_of_instance
 from groupledger.coordinator.model.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from groupledger.coordinator.model.partitions import common, units_of
 from groupledger.schemas.kafka.errors import Error
@@ -153,10 +153,8 @@ def _static(
     member = group.static_member(instance_id)
     if member is None:
         return new_static_member(group, instance_id, member_id, PROTOCOL, operation)
-    if member.classic is None and member.epoch != AWAY:
-        words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": instance_id}
-        operation.log("instance_id_owned", **words, previous_member_id=member.member_id)
-        raise RefusedError(Error.UNRELEASED_INSTANCE_ID)
+    if member.classic is None:
+        check_away(group.group_id, member, member_id, operation)
     return take_place(group, member, member_id, PROTOCOL, operation)
 
 

@@ -49,19 +49,6 @@ def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, op
         raise RefusedError(Error.GROUP_MAX_SIZE_REACHED)
 
 
-def member_of_instance(group: ConsumerGroup, instance_id: str, member_id: str, operation: Operation) -> ConsumerMember:
-    """Returns the member with this instance id. Raises RefusedError if no member has the instance id, or if a member
-    with another id than `member_id` has it."""
-    member = group.static_member(instance_id)
-    if member is None:
-        raise RefusedError(Error.UNKNOWN_MEMBER_ID)
-    if member.member_id != member_id:
-        words = {"group_id": group.group_id, "member_id": member_id, "group_instance_id": instance_id}
-        operation.log("instance_id_fenced", **words, previous_member_id=member.member_id)
-        raise RefusedError(Error.FENCED_INSTANCE_ID)
-    return member
-
-
 def new_static_member(
     group: ConsumerGroup, instance_id: str, member_id: str, protocol: str, operation: Operation
 ) -> ConsumerMember:
