@@ -32,8 +32,9 @@ class Config:
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_regex_refresh_min_interval_ms: int = 10_000  # a constant of the broker: no setting changes it
     group_consumer_migration_policy: str = BIDIRECTIONAL  # which groups with members may change their protocol
-    group_consumer_assignment_interval_ms: int = 1_000  # between two targets, as that of share groups; not in 4.2
+    group_consumer_assignment_interval_ms: int = 1_000  # between two targets; not in 4.2
     group_share_assignment_interval_ms: int = 1_000
+    group_streams_assignment_interval_ms: int = 1_000
     group_share_session_timeout_ms: int = 45_000
     group_share_heartbeat_interval_ms: int = 5_000
     group_share_max_size: int = 200
@@ -50,8 +51,7 @@ class Config:
 
     @property
     def first_epoch(self) -> int:
-        """Returns the epoch of a new consumer or share group before its first change. Streams groups always begin at
-        0."""
+        """Returns the epoch of a new consumer, share or streams group before its first change."""
         return 1 if self.is_4_4 else 0
 
     def may_assign(self, targeted_at_ms: int, interval_ms: int, now_ms: int) -> bool:

@@ -246,7 +246,7 @@ class Coordinator:
             return Error.INCONSISTENT_GROUP_PROTOCOL
         if not self.is_active:
             return Error.COORDINATOR_NOT_AVAILABLE
-        if kind in CHECKS and (error := CHECKS[kind](request)) is not Error.NONE:
+        if kind in CHECKS and (error := CHECKS[kind](request, self.config)) is not Error.NONE:
             return error
         if not request.group_id and kind is not OffsetCommitRequest:
             return Error.INVALID_GROUP_ID

@@ -255,8 +255,7 @@ class Shard:
         if not isinstance(group, group_type):
             if record.value is None:
                 return
-            first_epoch = 0 if group_type is StreamsGroup else self._config.first_epoch  # streams groups are 4.2's
-            group = group_type(group_id, first_epoch)
+            group = group_type(group_id, self._config.first_epoch)
             self.groups.put(group_id, group)  # instead of a classic group that was only offsets until now
         group.apply(record)
         if record.record_type == group.record_types.epoch and record.value is None:

@@ -45,11 +45,9 @@ if TYPE_CHECKING:
 NOT_COMPARED = ("commit_timestamp_ms", "current_state_timestamp_ms", "timestamp_ms", "version")
 ASSIGNMENT_TIME = "assignment_timestamp_ms"
 # A broker of 4.4 waits between two targets; here it must not, since the coordinator's clock stands still meanwhile.
-WITHOUT_INTERVALS: dict[str, Any] = {
-    "group_consumer_assignment_interval_ms": 0,
-    "group_share_assignment_interval_ms": 0,
-}
-PROPERTIES_OF_4_4 = {f"group.{each}.assignment.interval.ms": "0" for each in ("consumer", "share", "streams")}
+_TYPES = ("consumer", "share", "streams")
+WITHOUT_INTERVALS: dict[str, Any] = {f"group_{each}_assignment_interval_ms": 0 for each in _TYPES}
+PROPERTIES_OF_4_4 = {f"group.{each}.assignment.interval.ms": "0" for each in _TYPES}
 PARTITIONS = ("topic_partitions", "assigned_partitions", "partitions_pending_revocation")
 WAIT_SECONDS_MAX, POLL_SECONDS = 5.0, 0.002
 METADATA_VERSION = 12  # names topics with their ids

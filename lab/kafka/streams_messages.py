@@ -139,6 +139,7 @@ def _streams_described(member: Any) -> messages.DescribedStreamsMember:
     endpoint = member.user_endpoint
     return messages.DescribedStreamsMember(
         member_id=member.member_id,
+        instance_id=member.instance_id,
         rack_id=member.rack_id,
         member_epoch=member.member_epoch,
         client_id=member.client_id,

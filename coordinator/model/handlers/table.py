@@ -51,6 +51,7 @@ from groupledger.coordinator.model.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.groups.any_group import AnyGroup
     from groupledger.coordinator.model.messages import Request
     from groupledger.coordinator.model.operation import Operation
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 Handlers = dict[type["Request"], "Callable[[Any, Operation], None]"]
 
 # Refusals before any group is looked at.
-CHECKS: dict[type[Request], Callable[[Any], Error]] = {
+CHECKS: dict[type[Request], Callable[[Any, Config], Error]] = {
     ConsumerGroupHeartbeatRequest: refusal_of_invalid,
     ShareGroupHeartbeatRequest: refusal_of_invalid_share,
     StreamsGroupHeartbeatRequest: refusal_of_invalid_streams,

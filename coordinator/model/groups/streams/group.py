@@ -1,18 +1,23 @@
 """Models a streams group (KIP-1071): its topology, its members, the target of each, and the current tasks.
 
 State that the log has changes only by applying records: `apply` takes those of types 17 and 19 to 23, when they are
-appended and when a log is loaded. Four values are not in the log: the configured topology, the number of times that
-endpoints were sent, the member that requested a shutdown of the application, and the configured topology that a
-description shows (`shown`). A group that its first member has just created has none of them, since a broker builds it
-again from that member's records.
+appended and when a log is loaded. Five values are not in the log: the configured topology, the number of times that
+endpoints were sent, the member that requested a shutdown of the application, the configured topology that a
+description shows (`shown`), and the plan. A group that its first member has just created has none of them, since a
+broker builds it again from that member's records.
+
+The plan is the target to which members go, with its epoch. With 4.2 it always is the target of the records. A 4.4
+broker keeps the plan that the first request of an epoch made, even if that request then failed. After a failed append,
+a broker has the plan of before; this is not modelled.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from groupledger.coordinator.model.groups.modern.group import ModernGroup
+from groupledger.coordinator.model.groups.modern.epochs import NO_EPOCH
 from groupledger.coordinator.model.groups.modern.states import ASSIGNING, EMPTY, RECONCILING, STABLE
+from groupledger.coordinator.model.groups.modern.static_members import GroupWithStaticMembers
 from groupledger.coordinator.model.groups.streams.member import StreamsMember
 from groupledger.coordinator.model.groups.streams.records import TOPOLOGY, TYPES, GroupWords, streams_group_tombstones
 from groupledger.coordinator.model.groups.streams.tasks import Task, TasksByRole, tasks_of
@@ -30,11 +35,12 @@ if TYPE_CHECKING:
 NOT_READY: Final = "NotReady"
 
 
-class StreamsGroup(ModernGroup[StreamsMember, "Tasks"]):
+class StreamsGroup(GroupWithStaticMembers[StreamsMember, "Tasks"]):
     __slots__ = (
         "_holders",
         "configured",
         "endpoint_epoch",
+        "plan",
         "shown",
         "shutdown_member_id",
         "topology",
@@ -50,6 +56,7 @@ class StreamsGroup(ModernGroup[StreamsMember, "Tasks"]):
         self.configured: ConfiguredTopology | None = None
         self.shown: ConfiguredTopology | None = None
         self.endpoint_epoch = 0
+        self.plan: tuple[int, Mapping[str, Tasks]] = (NO_EPOCH, {})
         self.shutdown_member_id: str | None = None
         self._holders: dict[Task, dict[str, str]] = {}
 
@@ -67,6 +74,20 @@ class StreamsGroup(ModernGroup[StreamsMember, "Tasks"]):
     def processes_with(self, task: Task) -> Collection[str]:
         """Returns the processes of the members that have a task or still have to give it up."""
         return self._holders.get(task, {}).values()
+
+    def targets_with(self, member: StreamsMember) -> dict[str, Tasks]:
+        """Returns the target of each member, as if `member` was there, which may replace a static one."""
+        targets = {each.member_id: self.target.get(each.member_id) for each in self.others(member)}
+        targets[member.member_id] = self.recorded_target(member.member_id, member.instance_id)
+        return {name: target for name, target in targets.items() if target is not None}
+
+    def rename_in_plan(self, instance_id: str | None, member_id: str) -> None:
+        """Gives the part of a static member in the plan to `member_id`, which has sent its instance id. A broker does
+        so even if it then refuses the request."""
+        known = None if instance_id is None else self.static_members.get(instance_id)
+        epoch, tasks = self.plan
+        if known in tasks:
+            self.plan = epoch, {member_id if name == known else name: each for name, each in tasks.items()}
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
         return self.state != EMPTY and topic in self.subtopology_by_topic()
@@ -114,4 +135,6 @@ class StreamsGroup(ModernGroup[StreamsMember, "Tasks"]):
             self._holders[task].pop(after.member_id, None)
         for task in (*after.assigned, *after.pending_revocation):
             self._holders.setdefault(task, {})[after.member_id] = after.process_id
+        if before is not None and before.instance_id is not None:
+            self.static_members.pop(before.instance_id, None)
         super()._replace(before, after)

@@ -37,6 +37,7 @@ class Endpoint:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsMember:
     member_id: str
+    instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
@@ -58,6 +59,7 @@ class StreamsMember:
         endpoint = value["user_endpoint"]
         return replace(
             self,
+            instance_id=value["instance_id"],
             rack_id=value["rack_id"],
             client_id=value["client_id"],
             client_host=value["client_host"],

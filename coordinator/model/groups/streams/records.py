@@ -1,4 +1,4 @@
-"""Builds the records that a 4.2 broker writes for streams groups, and their tombstones: types 17 and 19 to 23.
+"""Builds the records that a broker writes for streams groups, and their tombstones: types 17 and 19 to 23.
 
 Subtopologies and partitions are sorted in them, except in the record of a topology, which has them as the member sent
 them.
@@ -59,7 +59,7 @@ def new_streams_topology_record(group_id: str, topology: Topology) -> Record:
 
 def new_streams_member_record(group_id: str, member: StreamsMember) -> Record:
     value = {
-        "instance_id": None,
+        "instance_id": member.instance_id,
         "rack_id": member.rack_id,
         "client_id": member.client_id,
         "client_host": member.client_host,

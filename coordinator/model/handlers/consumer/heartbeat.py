@@ -34,6 +34,7 @@ from groupledger.coordinator.model.partitions import common, units_of
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
+    from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.groups.consumer.member import ConsumerMember
     from groupledger.coordinator.model.operation import Operation
 
@@ -51,7 +52,7 @@ def heartbeat_of_consumer(request: ConsumerGroupHeartbeatRequest, operation: Ope
         operation.response = ConsumerGroupHeartbeatResponse(request.request_id, error=refused.error)
 
 
-def refusal_of_invalid(request: ConsumerGroupHeartbeatRequest) -> Error:
+def refusal_of_invalid(request: ConsumerGroupHeartbeatRequest, _: Config) -> Error:
     """Returns the error with which a request is refused before any group is read, or NONE if it is valid."""
     epoch = request.member_epoch
     is_joining = epoch == 0

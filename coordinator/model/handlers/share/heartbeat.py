@@ -36,6 +36,7 @@ from groupledger.coordinator.model.messages import ShareGroupHeartbeatRequest, S
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
+    from groupledger.coordinator.model.config import Config
     from groupledger.coordinator.model.groups.share.partition_states import ByTopic
     from groupledger.coordinator.model.operation import Operation
     from groupledger.coordinator.model.partitions import Partitions
@@ -51,7 +52,7 @@ def heartbeat_of_share(request: ShareGroupHeartbeatRequest, operation: Operation
         operation.response = ShareGroupHeartbeatResponse(request.request_id, error=refused.error)
 
 
-def refusal_of_invalid_share(request: ShareGroupHeartbeatRequest) -> Error:
+def refusal_of_invalid_share(request: ShareGroupHeartbeatRequest, _: Config) -> Error:
     """Returns the error with which a request is refused before any group is read, or NONE if it is valid."""
     names = request.member_id, request.group_id, request.rack_id
     wrong = (

@@ -69,6 +69,7 @@ class StreamsGroupDescribeRequest(Request):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedStreamsMember:
     member_id: str
+    instance_id: str | None
     rack_id: str | None
     member_epoch: int
     client_id: str

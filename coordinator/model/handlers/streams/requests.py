@@ -120,6 +120,7 @@ def describe_streams_group(group: StreamsGroup | None, group_id: str) -> Describ
         members=tuple(
             DescribedStreamsMember(
                 member_id=member.member_id,
+                instance_id=member.instance_id,
                 rack_id=member.rack_id,
                 member_epoch=member.epoch,
                 client_id=member.client_id,
