@@ -3,7 +3,7 @@
 Half of the sequences are played on a broker with a standby for each task that has a state. Every run plays new
 sequences and prints its seed; `--seed` plays those of an earlier run again.
 
-    python -m bench.streams_coordinator [--sequences 1000] [--seed N]
+    python -m bench.streams_coordinator [--sequences 1000] [--release 4.4] [--seed N]
 """
 
 from __future__ import annotations

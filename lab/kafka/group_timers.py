@@ -63,10 +63,11 @@ def let_sessions_end(
     described: Request,
     session_ms: int,
     settings: Mapping[str, int],
+    going: Sequence[Request] = (),
 ) -> None:
     """Sends the `heartbeats`, which change nothing, and then none, until the broker has removed all members; compares
     the records. `session_ms` is the session timeout that the coordinator has, `described` asks for the groups'
-    descriptions, and `settings` are the other settings of the groups."""
+    descriptions, and `settings` are the other settings of the groups. `going` are sent right after the heartbeats."""
     for group_id in play.group_ids:
         set_for_group(play.connection, group_id, group_type, {**settings, "session.timeout.ms": SHORT_SESSION_MS})
     for request in heartbeats:
@@ -77,6 +78,8 @@ def let_sessions_end(
         result = play.model.handle(request, now_ms=play.now_ms)
         written = play.read_at_least(len(result.records))
         play.compare(request, [*map(comparable_record, result.records)], [*map(comparable_record, written)])
+    for request in going:
+        play.ask(request)
 
     def is_empty() -> bool:
         answer: Any = from_wire(play.connection.call(to_wire(described)), described)

@@ -3,19 +3,21 @@
 A sequence has two groups, and each has a topology of its own (`streams_topologies`). Members of a few processes join,
 heartbeat, give up tasks at once or later or do not report them, change their settings, leave, join again, repeat an old
 epoch or make one up, ask for a shutdown, bring another topology, commit and fetch with right and older epochs, until
-the group is full. Administrators describe and delete the groups and their offsets. Other clients use the groups' ids in
-requests of other group types, so that an empty group becomes a classic group and a streams group again, or a consumer
-group has the id for a while. In some sequences a topic is created or grows meanwhile, and the broker creates missing
-internal topics. Some sequences end with a member that does not give up its tasks, or with all members silent, and some
-begin with the initial rebalance delay.
+the group is full. On a 4.4 broker some members are static: they go away, come back in another process or under another
+id, and others use their instance ids. Administrators describe and delete the groups and their offsets. Other clients
+use the groups' ids in requests of other group types, so that an empty group becomes a classic group and a streams group
+again, or a consumer group has the id for a while. In some sequences a topic is created or grows meanwhile, and the
+broker creates missing internal topics. Some sequences end with a member that does not give up its tasks, or with all
+members silent, and some begin with the initial rebalance delay.
 
 Not played: transactions that are committed, other settings of single groups, share groups with these ids, and source
-topics by regular expressions, which a 4.2 broker ignores. Warm-up tasks do not occur, because that broker never assigns
+topics by regular expressions, which brokers refuse. Warm-up tasks do not occur, because no broker of 4.2 or 4.4 assigns
 them.
 """
 
 from __future__ import annotations
 
+import time
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,14 +27,11 @@ from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
 from groupledger.coordinator.model.groups.modern.epochs import AWAY, LEFT
 from groupledger.coordinator.model.groups.streams.member import Endpoint
-from groupledger.coordinator.model.groups.streams.records import CURRENT, TARGET_EPOCH
+from groupledger.coordinator.model.groups.streams.records import TARGET_EPOCH
 from groupledger.coordinator.model.groups.streams.tasks import TasksByRole, by_role, tasks_of
 from groupledger.coordinator.model.groups.streams.topology import KeyValue, Subtopology, Topology
 from groupledger.coordinator.model.handlers.streams.heartbeat import STANDBYS_SETTING
-from groupledger.coordinator.model.handlers.streams.messages import (
-    StreamsGroupDescribeRequest,
-    StreamsGroupHeartbeatRequest,
-)
+from groupledger.coordinator.model.handlers.streams.messages import StreamsGroupDescribeRequest
 from groupledger.coordinator.model.messages import (
     ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
@@ -107,7 +106,6 @@ PROPERTIES_WITH_STANDBYS = {**PROPERTIES, "group.streams.num.standby.replicas": 
 STEPS_MAX = 40
 PARTITIONS_MAX = 8
 CREATED_PARTITIONS = (1, 2, 3)
-ROUNDS_MAX = 12  # until all members have reached their targets
 DELAY_MS = 2_000  # much longer than some members take to join
 SHARE_OF_DELAYS, SHARE_OF_SILENCE = 0.03, 0.06
 
@@ -123,7 +121,7 @@ class _Play(StreamsPlay):
                 self._hold_back()
             if self.dice.random() < SHARE_OF_SILENCE:
                 self._be_silent()
-        self._leave_all()
+        self.leave_all()
 
     def _play(self) -> None:
         actions: list[tuple[int, Callable[[], None]]] = [
@@ -133,6 +131,8 @@ class _Play(StreamsPlay):
             *((1, self._change_topic), (1, self._shut_down), (1, self._look)),
             *((1, self._become_classic), (1, self._become_consumers)),
         ]
+        if self.model.config.is_4_4:
+            actions += [(3, self.go_away), (4, self.come_back), (2, self.usurp)]
         for _ in range(self.dice.randint(5, STEPS_MAX)):
             self.choose(actions)
             self.ask(StreamsGroupDescribeRequest(next(self.requests), group_ids=self.group_ids))
@@ -141,9 +141,9 @@ class _Play(StreamsPlay):
 
     def _join(self) -> None:
         member = self.new_member()
-        if self.beat(member, **self.joining(member)) is Error.NONE:
-            self.members.append(member)
-        elif self.dice.random() < 0.3 and self.model.streams_group(member.group_id) is None:
+        if self.joins(member):
+            return
+        if self.dice.random() < 0.3 and self.model.streams_group(member.group_id) is None:
             self.topology_of[member.group_id] = self.topologies.draw()
 
     def _heartbeat(self) -> None:
@@ -169,15 +169,6 @@ class _Play(StreamsPlay):
             member = self.members.pop(self.dice.randrange(len(self.members)))
             self.beat(member, member_epoch=LEFT)
 
-    def _leave_all(self) -> None:
-        """Removes all members: a session that ends later would be written, and a broker's descriptions change with
-        every record."""
-        for group_id in self.group_ids:
-            group = self.model.streams_group(group_id)
-            for member_id in () if group is None else [*group.members]:
-                leaving: dict[str, Any] = {"group_id": group_id, "member_id": member_id, "member_epoch": LEFT}
-                self.ask(StreamsGroupHeartbeatRequest(next(self.requests), **leaving))
-
     def _rejoin(self) -> None:
         if self.members:
             member = self.dice.choice(self.members)
@@ -186,8 +177,7 @@ class _Play(StreamsPlay):
     def _other_topology(self) -> None:
         member = self.new_member()
         member.topology = self.topologies.changed(member.topology)
-        if self.beat(member, **self.joining(member)) is Error.NONE:
-            self.members.append(member)
+        if self.joins(member):
             group = self.model.streams_group(member.group_id)
             if group is not None and group.topology is not None:
                 self.topology_of[member.group_id] = group.topology
@@ -203,10 +193,12 @@ class _Play(StreamsPlay):
         if self.members:
             member = self.dice.choice(self.members)
             epoch = self.dice.choice([member.epoch - 1, member.epoch - 1, member.epoch + 1, 1, -2])
-            says = self.dice.choice(
-                [{}, task_fields(member.assigned), task_fields(TasksByRole()), task_fields(member.owned)]
-            )
-            self.beat(member, member_epoch=epoch, **says)
+            tasks = member.assigned, TasksByRole(), member.owned
+            says = self.dice.choice([{}, *map(task_fields, tasks)])
+            if epoch == AWAY:
+                self.goes_away(member)
+            else:
+                self.beat(member, member_epoch=epoch, **says)
 
     def _nonsense(self) -> None:
         """Sends a request that no client would send."""
@@ -220,7 +212,7 @@ class _Play(StreamsPlay):
             *({**task_fields(TasksByRole()), "active_tasks": each} for each in tasks),
             *({"member_epoch": 0}, {**joining, "active_tasks": None}, {**joining, "topology": None}),
             *({"member_id": stranger, "member_epoch": epoch} for epoch in (7, LEFT)),
-            {**joining, "member_id": stranger, "instance_id": "static"},
+            {"instance_id": None} if self.model.config.is_4_4 else {**joining, "instance_id": "static"},
             *({"member_epoch": epoch, "instance_id": "static"} for epoch in (LEFT, AWAY)),
             {**joining, "member_id": stranger, "topology": Topology(-1, ())},
         ]
@@ -230,7 +222,7 @@ class _Play(StreamsPlay):
 
     def _commit(self) -> None:
         if self.members:
-            member = self.dice.choice(self.members)
+            member = self.dice.choice([*self.members, *self.away])
             words, offsets = self._words_of_commit(member), self._offsets(member)
             version = self.dice.choice([9, 9, 9, 9, 9, 8])
             request = OffsetCommitRequest(next(self.requests), **words, offsets=offsets, api_version=version)
@@ -423,15 +415,14 @@ class _Play(StreamsPlay):
         described = StreamsGroupDescribeRequest(next(self.requests), group_ids=self.group_ids)
         for _ in range(self.dice.randint(1, MAX_SIZE)):
             member = replace(self.new_member(), group_id=group_id, topology=self.topology_of[group_id])
-            if self.beat(member, **self.joining(member)) is Error.NONE:
-                self.members.append(member)
+            self.joins(member)
             self.ask(described)
         if self.members:
             self.beat(self.members[0])  # a group whose first member only joined is not yet configured
             await_until(lambda: any(record.record_type == TARGET_EPOCH for record in self.seen()))
             self.now_ms += DELAY_MS
             self.go_on(described)
-        self._settle()
+        self.settle()
         self.ask(described)
         self.compared["groups that waited for members"] += 1
 
@@ -448,15 +439,6 @@ class _Play(StreamsPlay):
         self.connection.call(to_wire(DeleteGroupsRequest(next(self.requests), (group_id,))))
         self.read()
 
-    def _settle(self) -> None:
-        """Lets all members send heartbeats until they have reached their targets."""
-        for _ in range(ROUNDS_MAX):
-            before = self.compared["record " + CURRENT]
-            for member in self.members:
-                self.beat(member, **task_fields(member.assigned))
-            if self.compared["record " + CURRENT] == before:
-                return
-
     def _hold_back(self) -> None:
         """Lets others join, so that a member has to give partitions up, which it does not."""
         if self.members:
@@ -464,16 +446,24 @@ class _Play(StreamsPlay):
             for _ in range(2):
                 self._join()
             self.beat(holder, rebalance_timeout_ms=SHORT_REBALANCE_MS)
+            if holder.instance_id is not None and self.dice.random() < 0.5:
+                self.goes_away(holder)
+                time.sleep(SHORT_REBALANCE_MS / 1_000)  # nothing may be written
             described = StreamsGroupDescribeRequest(next(self.requests), group_ids=self.group_ids)
             self.hold_back(holder.member_id, described)
 
     def _be_silent(self) -> None:
-        """Lets every member be heard of once more, and then never again."""
-        self._settle()
+        """Lets every member be heard of once more, and then never again. A static member may go away just before."""
+        for _ in range(2 * len(self.away)):
+            self.come_back()
+        self.settle()
         described = StreamsGroupDescribeRequest(next(self.requests), group_ids=self.group_ids)
+        self.members.sort(key=lambda member: member.instance_id is not None)
         heartbeats = [*map(self.request, self.members)]
+        last = self.members[-1:] if self.dice.random() < 0.5 else []
+        going = [replace(self.request(each), member_epoch=AWAY) for each in last if each.instance_id is not None]
         session_ms = self.model.config.group_streams_session_timeout_ms
-        let_sessions_end(self, "streams", heartbeats, described, session_ms, self._kept)
+        let_sessions_end(self, "streams", heartbeats, described, session_ms, self._kept, going)
 
     @property
     def _kept(self) -> dict[str, int]:

@@ -16,13 +16,13 @@ from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.groups.modern.epochs import LEFT
+from groupledger.coordinator.model.groups.modern.epochs import AWAY, LEFT
 from groupledger.coordinator.model.groups.modern.topics import Topic
 from groupledger.coordinator.model.groups.streams.assignors import in_turn
 from groupledger.coordinator.model.groups.streams.configured import StatusCode
 from groupledger.coordinator.model.groups.streams.group import StreamsGroup
 from groupledger.coordinator.model.groups.streams.member import Endpoint
-from groupledger.coordinator.model.groups.streams.records import TARGET
+from groupledger.coordinator.model.groups.streams.records import CURRENT, TARGET
 from groupledger.coordinator.model.groups.streams.tasks import TasksByRole
 from groupledger.coordinator.model.groups.streams.topology import KeyValue, Subtopology, Topology
 from groupledger.coordinator.model.handlers.streams.messages import StreamsGroupHeartbeatRequest
@@ -49,6 +49,8 @@ MAX_SIZE = 5
 HEARTBEAT_MS = 500
 PROCESSES = ("process-1", "process-2", "process-3")
 SHARE_OF_ENDPOINTS = 0.3
+ROUNDS_MAX = 12  # until all members have reached their targets
+INSTANCES, SHARE_OF_STATIC = ("i0", "i1", "i2", "i3"), 0.4
 
 
 @dataclass
@@ -57,6 +59,7 @@ class Member:
     member_id: str
     process_id: str
     topology: Topology
+    instance_id: str | None = None
     epoch: int = 0
     endpoint_epoch: int = 0
     assigned: TasksByRole = field(default=TasksByRole())
@@ -84,6 +87,7 @@ class StreamsPlay(PairedPlay):
         )
         self.name = name
         self.members: list[Member] = []
+        self.away: list[Member] = []
         self.own_topic = f"{name}-topic"
         self._written: list[Record] = []
         self.topologies = Topologies(dice, self.own_topic, name)
@@ -135,6 +139,7 @@ class StreamsPlay(PairedPlay):
             member_id=member.member_id,
             member_epoch=member.epoch,
             endpoint_information_epoch=member.endpoint_epoch,
+            instance_id=member.instance_id,
             client_id=CLIENT_ID,
         )
 
@@ -154,7 +159,71 @@ class StreamsPlay(PairedPlay):
     def new_member(self) -> Member:
         group_id = self.dice.choices(self.group_ids, (3, 1))[0]
         member_id = str(UUID(int=self.dice.getrandbits(128), version=4))
-        return Member(group_id, member_id, self.dice.choice(PROCESSES), self.topology_of[group_id])
+        member = Member(group_id, member_id, self.dice.choice(PROCESSES), self.topology_of[group_id])
+        if self.model.config.is_4_4 and self.dice.random() < SHARE_OF_STATIC:
+            member.instance_id = self.dice.choice(INSTANCES)
+        return member
+
+    def joins(self, member: Member) -> bool:
+        """Lets a member join, instead of a static one that is away and has its instance id. Returns whether it was let
+        in."""
+        is_in = self.beat(member, **self.joining(member)) is Error.NONE
+        if is_in:
+            own = member.group_id, member.instance_id
+            self.away = [each for each in self.away if (each.group_id, each.instance_id) != own]
+            self.members.append(member)
+        return is_in
+
+    def goes_away(self, member: Member) -> None:
+        if self.beat(member, member_epoch=AWAY) is Error.NONE:
+            self.members.remove(member)
+            self.away.append(member)
+
+    def leave_all(self) -> None:
+        """Removes all members: a session that ends later would be written, and a broker's descriptions change with
+        every record."""
+        for group_id in self.group_ids:
+            group = self.model.streams_group(group_id)
+            for member_id in () if group is None else [*group.members]:
+                leaving: dict[str, Any] = {"group_id": group_id, "member_id": member_id, "member_epoch": LEFT}
+                self.ask(StreamsGroupHeartbeatRequest(next(self.requests), **leaving))
+
+    def settle(self) -> None:
+        """Lets all members send heartbeats until they have reached their targets."""
+        for _ in range(ROUNDS_MAX):
+            before = self.compared["record " + CURRENT]
+            for member in self.members:
+                self.beat(member, **task_fields(member.assigned))
+            if self.compared["record " + CURRENT] == before:
+                return
+
+    # Static members, which 4.2 brokers refuse
+
+    def go_away(self) -> None:
+        static = [member for member in self.members if member.instance_id is not None]
+        if static:
+            self.goes_away(self.dice.choice(static))
+
+    def come_back(self) -> None:
+        """Lets a static member come back, in the same process or another one, mostly under a new id."""
+        if self.away:
+            new = self.new_member()
+            back = replace(self.dice.choice(self.away), epoch=0, endpoint_epoch=0, owned=TasksByRole())
+            back.member_id = self.dice.choice([back.member_id, new.member_id, new.member_id, new.member_id])
+            back.process_id = self.dice.choice([back.process_id, back.process_id, new.process_id])
+            if self.joins(back):
+                self.compared["static members that came back"] += 1
+
+    def usurp(self) -> None:
+        """Uses the instance id of a member that may be away."""
+        static = [member for member in (*self.members, *self.away) if member.instance_id is not None]
+        if static:
+            stranger = replace(self.dice.choice(static), member_id=self.new_member().member_id)
+            epochs = [stranger.epoch, LEFT, AWAY]
+            if self.dice.random() < 0.4:
+                self.joins(stranger)
+            else:
+                self.beat(stranger, member_epoch=self.dice.choice(epochs))
 
     # Topics
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,22 +10,30 @@ import pytest
 from groupledger.coordinator.model.groups.streams.reconciliation import StreamsReconciliation
 from lab.kafka.broker_driver import SETTINGS
 from lab.kafka.consumer_sequences import prepare
-from lab.kafka.local_broker import LocalBroker
+from lab.kafka.local_broker import JARS_OF_RELEASE, LocalBroker
+from lab.kafka.paired_play import PROPERTIES_OF_4_4
 from lab.kafka.streams_differential import PROPERTIES_WITH_STANDBYS, play_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-SEQUENCES, SEED = 60, 13
+SEQUENCES, SEQUENCES_OF_4_4, SEED = 60, 20, 13
+
+
+@contextmanager
+def _broker(directory: Path, release: str = "4.2", **properties: str) -> Iterator[str]:
+    """Yields the address of a broker whose offsets topic has one partition."""
+    settings = {**SETTINGS, **PROPERTIES_WITH_STANDBYS, **properties}
+    with LocalBroker(directory, jars=JARS_OF_RELEASE[release], properties=settings) as broker:
+        prepare(broker.bootstrap_servers)
+        yield broker.bootstrap_servers
 
 
 @pytest.fixture(scope="module")
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a broker whose offsets topic has one partition."""
-    directory = tmp_path_factory.mktemp("streams-coordinator")
-    with LocalBroker(directory, properties={**SETTINGS, **PROPERTIES_WITH_STANDBYS}) as broker:
-        prepare(broker.bootstrap_servers)
-        yield broker.bootstrap_servers
+    with _broker(tmp_path_factory.mktemp("streams-coordinator")) as address:
+        yield address
 
 
 def test_random_sequences(own_broker: str) -> None:
@@ -45,6 +54,16 @@ def test_random_sequences(own_broker: str) -> None:
         assert outcome.compared[f"record streams_group_{kind}"] > SEQUENCES, kind
     assert outcome.compared["commit by an older epoch NONE"] > 0
     assert outcome.compared["commit by an older epoch STALE_MEMBER_EPOCH"] > 0
+
+
+def test_random_sequences_of_4_4(tmp_path: Path) -> None:
+    """Goal: the same of a 4.4 broker, with static members that go away and come back, and others who want their ids."""
+    with _broker(tmp_path, "4.4", **PROPERTIES_OF_4_4) as address:
+        outcome = play_all(address, range(SEQUENCES_OF_4_4), SEED, standbys=1)
+    assert outcome.wrong == []
+    assert outcome.compared["static members that came back"] > 0
+    for error in ("UNRELEASED_INSTANCE_ID", "FENCED_INSTANCE_ID"):
+        assert outcome.compared[f"StreamsGroupHeartbeatRequest {error}"] > 0, error
 
 
 def test_a_planted_fault_is_found(own_broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
