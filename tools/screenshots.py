@@ -2,13 +2,15 @@
 
 They show the day that is shipped with groupledger, in Chromium at 1400 by 900: the overview, a group at an incident,
 the incidents, and the report. The day is moved so that it ends now, so that ages read as in real life. Run it after a
-change of how pages look.
+change of how pages look. On a busy machine a page may lack diagnoses, or be refused, which ends the program: look at
+each picture.
 """
 
 from __future__ import annotations
 
 import tempfile
 from datetime import timedelta
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote
 
@@ -42,6 +44,9 @@ def main() -> None:
         with served(warehouse) as client, open_browser() as browser:
             browser.look(WIDTH, HEIGHT)
             for name, path in pages.items():
+                status = client.get(path).status
+                if status != HTTPStatus.OK:
+                    raise SystemExit(f"{path} was answered with {status}: take the pictures when the machine is idle.")
                 browser.visit(f"http://127.0.0.1:{client.port}{path}")
                 browser.screenshot(DOCS / f"{name}.png")
             browser.open(report)
