@@ -25,6 +25,7 @@ from groupledger.transforms.incidents.coordinator_faults import (
     counted,
     departures,
     hit,
+    placed,
     seconds,
 )
 from groupledger.transforms.incidents.rules.coordinator_faults import (
@@ -67,10 +68,11 @@ def coordinator_faults(ledger: Ledger) -> FaultsFound | None:
         return None
     logged = _logged_events(ledger)
     lines = _lines(logged)
-    groups = _columns(ledger, GROUPS, GROUP_COLUMNS)
-    gone = departures(_columns(ledger, MEMBERS, MEMBER_COLUMNS), groups, _stated(logged), _removed(logged))
-    records = seconds(_records(ledger, *span) for span in bursts(gone))
-    faults = counted(faults_of([*moves(lines), *silences(records)]), gone)
+    members = _columns(ledger, MEMBERS, MEMBER_COLUMNS)
+    departed = departures(members, _member_lines(logged, LEFT_LINES), _member_lines(logged, REMOVED_LINES))
+    gone = placed(departed, _columns(ledger, GROUPS, GROUP_COLUMNS))
+    quiet = [each for span in bursts(gone) for each in silences(seconds([_records(ledger, *span)]))]
+    faults = counted(faults_of([*moves(lines), *quiet]), gone)
     return FaultsFound(faults, coordinators(lines), hit(faults, gone))
 
 
@@ -101,14 +103,9 @@ def _lines(logged: Sequence[dict[str, Any]]) -> list[PartitionLine]:
     ]
 
 
-def _stated(logged: Sequence[dict[str, Any]]) -> set[str]:
-    """Returns the members whose departure a coordinator has logged."""
-    return {row["member_id"] for row in logged if row["kind"] in LEFT_LINES}
-
-
-def _removed(logged: Sequence[dict[str, Any]]) -> pa.Table:
-    """Returns the lines in which a coordinator removed a member: `group_id`, `member_id` and `left_at`."""
-    rows = [row for row in logged if row["kind"] in REMOVED_LINES]
+def _member_lines(logged: Sequence[dict[str, Any]], kinds: frozenset[str]) -> pa.Table:
+    """Returns the lines of some kinds, in which members left or were removed: `group_id`, `member_id` and `left_at`."""
+    rows = [row for row in logged if row["kind"] in kinds]
     return pa.table(
         {
             "group_id": pa.array([row["group_id"] for row in rows], pa.string()),

@@ -1,8 +1,8 @@
 """Prepares rows of the ledger for `rules.coordinator_faults`, which finds faults of coordinators. Works on Arrow
 tables.
 
-    departures(members, groups, stated, removed)
-                                          the tenures that ended for no stated reason, with their group's partition
+    departures(members, stated, removed)  the tenures that ended for no stated reason
+    placed(departures, groups)            the same with their group's partition
     bursts(departures)                    the times when several groups of one partition lost members at once
     seconds(records)                      how many records those times have, by partition and second
     counted(faults, departures)           the faults, with how many departures and groups they had
@@ -11,53 +11,81 @@ tables.
 Members drop out of several groups of one partition at once when that partition has no coordinator, but also when
 somebody deploys or a host dies. Only the records of that time distinguish these cases. They are read only for the
 newest `BURSTS_MAX` of these times.
+
+Nothing here depends on rows that are further away in time than `STATED_WITHIN_MS`, but for the lines about partitions.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupledger.schemas.instants import LATEST_MS
 from groupledger.transforms.incidents.rules.blameless import NO_DEPARTURE, is_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault
 
-    Span = tuple[int, int]
-
+Span = tuple[int, int]
 BUCKET_MS = 30_000
 BURST_GROUPS = 2
 BEFORE_BURST_MS = 180_000  # a session, the outage before it, and the busy time before that
 BURSTS_MAX = 100
-MEMBER_COLUMNS = ("group_id", "member_id", "left_at", "leave_cause")
+STATED_WITHIN_MS = 6 * 3_600_000  # a rebalance may wait for minutes or hours before a record shows who has left
+MEMBER_COLUMNS = ("group_id", "member_id", "joined_at", "left_at", "leave_cause")
 LINE_COLUMNS = ("group_id", "member_id", "left_at")
 GROUP_COLUMNS = ("group_id", "kafka_partition")
 RECORD_COLUMNS = ("kafka_partition", "kafka_timestamp")
+DEPARTURES = pa.schema([("group_id", pa.string()), ("left_ms", pa.int64())])
 
 
-def departures(
-    members: pa.Table, groups: pa.Table, stated: Collection[str], removed: pa.Table | None = None
-) -> pa.Table:
-    """Returns one row for each tenure that ended for no stated reason: `group_id`, `kafka_partition` and `left_ms`.
-    Members in `stated` are left out, because a line of the log says why they left. `removed` has `group_id`,
-    `member_id` and `left_at` of lines in which a coordinator removed a member. Such a line counts only if the history
-    does not have the member, whose records the cleaner may have removed."""
+def departures(members: pa.Table, stated: pa.Table, removed: pa.Table) -> pa.Table:
+    """Returns one row for each tenure that ended for no stated reason: `group_id` and `left_ms`. `stated` and `removed`
+    have lines of the log, with `LINE_COLUMNS`. A line in `stated` says why a member left about that time, which is then
+    left out. In a line of `removed` a coordinator removed a member. It counts only if the history does not have the
+    member at about that time, whose records the cleaner may have removed."""
     is_gone = pc.is_valid(members["left_at"])
     is_gone = pc.and_(is_gone, pc.invert(pc.is_in(members["leave_cause"], pa.array(NO_DEPARTURE))))
-    is_gone = pc.and_(is_gone, pc.invert(pc.is_in(members["member_id"], pa.array([*stated], pa.string()))))
-    gone = members.filter(is_gone).select(LINE_COLUMNS)
-    if removed is not None:
-        is_unseen = pc.invert(pc.is_in(removed["member_id"], members["member_id"]))
-        gone = pa.concat_tables([gone, removed.select(LINE_COLUMNS).filter(is_unseen).cast(gone.schema)])
-    left_ms = pc.divide(gone["left_at"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 1_000)
-    found = pa.table({"group_id": gone["group_id"], "left_ms": left_ms})
-    return found.join(groups.select(GROUP_COLUMNS), "group_id", join_type="inner")
+    gone, lines = members.filter(is_gone), removed
+    gone = gone.filter(pc.invert(_is_within(gone, stated["member_id"], stated["left_at"], stated["left_at"])))
+    lines = lines.filter(pc.invert(_is_within(lines, members["member_id"], members["joined_at"], members["left_at"])))
+    gone = gone.select(LINE_COLUMNS)
+    gone = pa.concat_tables([gone, lines.select(LINE_COLUMNS).cast(gone.schema)])
+    return pa.table({"group_id": gone["group_id"], "left_ms": _ms(gone["left_at"])}, DEPARTURES)
+
+
+def _is_within(rows: pa.Table, member_ids: Any, from_at: Any, until_at: Any) -> pa.Array:
+    """Returns for each row whether its member left in, or shortly before or after, one of the member's spans. A span
+    without an end goes on."""
+    until_ms = pc.fill_null(_ms(until_at), LATEST_MS)
+    spans = pa.table({"member_id": member_ids, "from_ms": _ms(from_at), "until_ms": until_ms}).sort_by("from_ms")
+    of_member: defaultdict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for span in spans.filter(pc.is_in(spans["member_id"], rows["member_id"].combine_chunks())).to_pylist():
+        begins, ends = of_member[span["member_id"]]
+        begins.append(span["from_ms"])
+        ends.append(max([span["until_ms"], *ends[-1:]]))  # the latest end of those that began until then
+    found = []
+    for member_id, at_ms in zip(rows["member_id"].to_pylist(), _ms(rows["left_at"]).to_pylist(), strict=True):
+        begins, ends = of_member.get(member_id, ([], []))
+        place = bisect_right(begins, at_ms + STATED_WITHIN_MS)
+        found.append(bool(place) and ends[place - 1] >= at_ms - STATED_WITHIN_MS)
+    return pa.array(found, pa.bool_())
+
+
+def _ms(instants: Any) -> Any:
+    return pc.divide(instants.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 1_000)
+
+
+def placed(gone: pa.Table, groups: pa.Table) -> pa.Table:
+    """Returns departures with `kafka_partition`. Those of groups that are not in `groups` are left out."""
+    return gone.join(groups.select(GROUP_COLUMNS), "group_id", join_type="inner")
 
 
 def bursts(gone: pa.Table) -> list[Span]:
@@ -108,6 +136,11 @@ def hit(faults: Sequence[CoordinatorFault], gone: pa.Table) -> pa.Table:
 
 
 def _of_fault(fault: CoordinatorFault, gone: pa.Table) -> pa.Table:
+    return gone.filter(is_during(fault, gone))
+
+
+def is_during(fault: CoordinatorFault, gone: pa.Table) -> Any:
+    """Returns for each departure whether it lies in the time of the fault, in one of its partitions."""
     is_in = pc.is_in(gone["kafka_partition"], pa.array(sorted(fault.partitions), pa.int32()))
     is_in = pc.and_(is_in, pc.greater_equal(gone["left_ms"], fault.from_ms))
-    return gone.filter(pc.and_(is_in, pc.less_equal(gone["left_ms"], fault.until_ms)))
+    return pc.and_(is_in, pc.less_equal(gone["left_ms"], fault.until_ms))

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groupledger.schemas.kinds.triggers import LEFT_LINES
-from groupledger.transforms.incidents.coordinator_faults import bursts, counted, departures, hit, seconds
+from groupledger.schemas.words import LeaveCause
+from groupledger.transforms.incidents.coordinator_faults import (
+    LINE_COLUMNS,
+    STATED_WITHIN_MS,
+    bursts,
+    counted,
+    departures,
+    hit,
+    placed,
+    seconds,
+)
 from groupledger.transforms.incidents.rules.blameless import is_fault
 from groupledger.transforms.incidents.rules.coordinator_faults import GIVEN_UP, LOADED, faults_of, moves, silences
 from lab.truth.captured import facts_of_capture, line_of_row, log_rows
 from tests.transforms.incidents.rules.test_broker_faults import HIT, LOGS, RECORDED
 
+AT = pa.timestamp("us", "UTC")
+LINES = pa.schema([(name, AT if name == "left_at" else pa.string()) for name in LINE_COLUMNS])
+SCHEMA = pa.schema([*LINES, ("joined_at", AT), ("leave_cause", pa.string())])
+NO_LINES = LINES.empty_table()
 CAPTURE = RECORDED / "capture" / "part-0.parquet"
 
 
 def tables(*, with_logs: bool) -> tuple[pa.Table, pa.Table]:
     """Returns the departures and the records."""
     of_groups = facts_of_capture(CAPTURE, LOGS if with_logs else []).values()
-    names = ("group_id", "member_id", "left_at", "leave_cause")
-    members = [{name: row[name] for name in names} for facts in of_groups for row in facts.members]
-    schema = pa.schema([*((name, pa.string()) for name in names)])
-    schema = schema.set(2, pa.field("left_at", pa.timestamp("us", "UTC")))
+    members = [{name: row[name] for name in SCHEMA.names} for facts in of_groups for row in facts.members]
     groups = [{name: facts.groups[0][name] for name in ("group_id", "kafka_partition")} for facts in of_groups]
-    stated = {row["member_id"] for row in log_rows(LOGS) if row["kind"] in LEFT_LINES} if with_logs else set()
+    lines = [row for row in log_rows(LOGS if with_logs else []) if row["kind"] in LEFT_LINES]
+    stated = pa.Table.from_pylist([{**row, "left_at": row["logged_at"]} for row in lines], LINES)
     records = pq.read_table(CAPTURE, columns=["partition", "timestamp"])
     return (
-        departures(pa.Table.from_pylist(members, schema), pa.Table.from_pylist(groups), stated),
+        placed(departures(pa.Table.from_pylist(members, SCHEMA), stated, NO_LINES), pa.Table.from_pylist(groups)),
         records.rename_columns(["kafka_partition", "kafka_timestamp"]),
     )
 
@@ -45,17 +55,46 @@ def test_faults_of_a_recorded_cluster() -> None:
     assert hit([], gone).num_rows == 0
 
 
+def lines_of(*rows: tuple[str, str, int]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(LINE_COLUMNS, row, strict=True)) for row in rows], LINES)
+
+
+def left(stated: pa.Table = NO_LINES, removed: pa.Table = NO_LINES) -> list[tuple[str, int]]:
+    """Returns who left of group a, whose member m was there from the first second to the fifth. Member n still is, and
+    had another tenure meanwhile."""
+    members = {
+        "group_id": ["a", "a", "a"],
+        "member_id": ["m", "n", "n"],
+        "left_at": pa.array([5_000_000, None, 3_000_000], AT),
+        "joined_at": pa.array([1_000_000, 1_000_000, 2_000_000], AT),
+        "leave_cause": ["session_expired", None, LeaveCause.REPLACED],
+    }
+    rows = departures(pa.table(members, SCHEMA), stated, removed).to_pylist()
+    return sorted((row["group_id"], row["left_ms"]) for row in rows)
+
+
 def test_members_without_a_tenure() -> None:
-    """Goal: a line that removes a member counts where the cleaner has left no record of it, and nowhere else."""
-    at = pa.array([5_000_000, 6_000_000], pa.timestamp("us", "UTC"))
-    members = pa.table({"group_id": ["a"], "member_id": ["m"], "left_at": at[:1], "leave_cause": ["session_expired"]})
-    groups = pa.table({"group_id": ["a", "b"], "kafka_partition": pa.array([0, 1], pa.int32())})
-    removed = pa.table({"group_id": ["a", "b"], "member_id": ["m", "n"], "left_at": at})
-    rows = sorted(departures(members, groups, (), removed).to_pylist(), key=itemgetter("group_id"))
-    assert [(row["group_id"], row["kafka_partition"], row["left_ms"]) for row in rows] == [
-        ("a", 0, 5_000),
-        ("b", 1, 6_000),
-    ]
+    """Goal: a line that removes a member counts where the cleaner has left no record of it at that time, and nowhere
+    else."""
+    late_us = (STATED_WITHIN_MS + 5_001) * 1_000
+    assert left(removed=lines_of(("a", "m", 5_000_000), ("b", "o", 6_000_000))) == [("a", 5_000), ("b", 6_000)]
+    assert left(removed=lines_of(("a", "m", late_us - 1_000), ("a", "n", late_us))) == [("a", 5_000)]
+    assert left(removed=lines_of(("a", "m", late_us))) == [("a", 5_000), ("a", late_us // 1_000)]
+
+
+def test_departures_that_a_line_states() -> None:
+    """Goal: a line counts for a departure of about its time: an id that a client chose may come back."""
+    late_us = (STATED_WITHIN_MS + 5_001) * 1_000
+    assert left(lines_of(("a", "m", 4_000_000))) == []
+    assert left(lines_of(("a", "m", late_us - 1_000))) == []
+    assert left(lines_of(("a", "m", late_us))) == [("a", 5_000)]
+
+
+def test_placed() -> None:
+    """Goal: departures get their group's partition; those of unknown groups are left out."""
+    gone = pa.table({"group_id": ["a", "b"], "left_ms": [1, 2]})
+    groups = pa.table({"group_id": ["a"], "kafka_partition": pa.array([7], pa.int32())})
+    assert placed(gone, groups).to_pylist() == [{"group_id": "a", "left_ms": 1, "kafka_partition": 7}]
 
 
 def test_times_that_are_looked_at() -> None:
