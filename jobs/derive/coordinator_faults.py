@@ -1,26 +1,36 @@
 """Finds the faults of coordinators that moved, died or stood still, for the incidents of all groups that a fault
-hit."""
+hit. Only rows of the last hours are read; what else is needed is kept (`jobs.derive.settled_faults`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from groupledger.jobs.derive.settled_faults import (
+    LINE_COLUMNS,
+    is_needed_line,
+    note_settled,
+    read_settled,
+    settled_until_ms,
+)
 from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.delta_log import dataset, rows_where, table_uri
+from groupledger.jobs.warehouse.tables import is_open
 from groupledger.schemas.instants import instant_of_ms, ms_of
 from groupledger.schemas.kinds.triggers import LEFT_LINES, REMOVED_LINES
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.members import MEMBERS
+from groupledger.schemas.tables.table import IS_OPEN
 from groupledger.transforms.incidents.coordinator_faults import (
     GROUP_COLUMNS,
     MEMBER_COLUMNS,
     RECORD_COLUMNS,
+    STATED_WITHIN_MS,
     bursts,
     counted,
     departures,
@@ -38,18 +48,17 @@ from groupledger.transforms.incidents.rules.coordinator_faults import (
     moves,
     silences,
 )
+from groupledger.transforms.incidents.settled_faults import Settled, settled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
-    from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault
+    from groupledger.transforms.incidents.coordinator_faults import Span
+    from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault, Outage
 
-LINE_COLUMNS = (
-    *("kind", "kafka_partition", "group_id", "member_id", "broker_id"),
-    *("logged_at", "source_file", "line_number", "details"),
-)
+HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -62,28 +71,74 @@ class FaultsFound:
     hit: pa.Table
 
 
-def coordinator_faults(ledger: Ledger) -> FaultsFound | None:
-    """Returns the faults of coordinators that the cluster's tables show; None if there is no history yet."""
+def coordinator_faults(
+    ledger: Ledger, places: Mapping[str, Sequence[Any]], history_ms: int | None
+) -> FaultsFound | None:
+    """Returns the faults of coordinators that the cluster's tables show; None if there is no history yet. `places` are
+    the versions of the tables from before they are read. The history is known until `history_ms`."""
     if not ledger.exists(GROUPS) or not ledger.exists(MEMBERS):
         return None
-    logged = _logged_events(ledger)
-    lines = _lines(logged)
-    members = _columns(ledger, MEMBERS, MEMBER_COLUMNS)
+    before = read_settled(ledger, places)
+    until_ms = before.until_ms if history_ms is None else max(settled_until_ms(history_ms), before.until_ms)
+    if until_ms - before.all_until_ms >= ledger.settings.incidents.all_groups_interval_h * HOUR_MS:
+        before = Settled()
+    found = _searched(ledger, before)
+    if not before.covers(found.faults) or not found.unplaced.isdisjoint(found.groups["group_id"].to_pylist()):
+        before = Settled()
+        found = _searched(ledger, before)
+    if until_ms > 0:
+        note_settled(ledger, replace(found.settled(until_ms), all_until_ms=before.all_until_ms or until_ms), places)
+    faults = counted(found.faults, found.gone)
+    return FaultsFound(faults, coordinators(found.lines), hit(faults, found.gone))
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What was found, together with what was kept. `unplaced` are the groups from before that had no row in `groups`,
+    and `departed` are all departures, also those of such groups."""
+
+    groups: pa.Table
+    lines: Sequence[PartitionLine]
+    departed: pa.Table
+    gone: pa.Table
+    silences: Mapping[Span, Sequence[Outage]]
+    faults: Sequence[CoordinatorFault]
+    unplaced: frozenset[str]
+
+    def settled(self, until_ms: int) -> Settled:
+        old = self.departed.filter(pc.field("left_ms") < until_ms)["group_id"]
+        unplaced = self.unplaced.union(old.to_pylist()).difference(self.groups["group_id"].to_pylist())
+        return settled(until_ms, self.lines, self.gone, self.silences, self.faults, unplaced)
+
+
+def _searched(ledger: Ledger, before: Settled) -> Searched:
+    from_ms = before.until_ms - STATED_WITHIN_MS if before.until_ms else None
+    logged = _logged_events(ledger, from_ms)
+    lines = [*before.lines, *(line for line in _lines(logged) if line.at_ms >= before.until_ms)]
+    is_recent = None if from_ms is None else is_open(pc.field) | (pc.field("left_at") >= instant_of_ms(from_ms))
+    members = _columns(ledger, MEMBERS, (*MEMBER_COLUMNS, IS_OPEN.name), is_recent)
     departed = departures(members, _member_lines(logged, LEFT_LINES), _member_lines(logged, REMOVED_LINES))
-    gone = placed(departed, _columns(ledger, GROUPS, GROUP_COLUMNS))
-    quiet = [each for span in bursts(gone) for each in silences(seconds([_records(ledger, *span)]))]
-    faults = counted(faults_of([*moves(lines), *quiet]), gone)
-    return FaultsFound(faults, coordinators(lines), hit(faults, gone))
+    departed = pa.concat_tables([before.departures, departed.filter(pc.field("left_ms") >= before.until_ms)])
+    groups = _columns(ledger, GROUPS, GROUP_COLUMNS)
+    gone = placed(departed, groups)
+    quiet = {
+        span: before.silences[span] if span in before.silences else [*silences(seconds([_records(ledger, *span)]))]
+        for span in bursts(gone)
+    }
+    faults = faults_of([*moves(lines), *(each for outages in quiet.values() for each in outages)])
+    return Searched(groups, lines, departed, gone, quiet, faults, frozenset(before.unplaced))
 
 
-def _logged_events(ledger: Ledger) -> list[dict[str, Any]]:
+def _logged_events(ledger: Ledger, from_ms: int | None) -> list[dict[str, Any]]:
     """Returns the lines about partitions of `__consumer_offsets`, and those in which members left or were removed."""
     if not ledger.exists(COORDINATOR_EVENTS):
         return []
-    kind = pc.field("kind")
-    is_line = kind.isin([LOADED, *GIVEN_UP]) & pc.field("kafka_partition").is_valid()
-    is_leave = kind.isin(sorted(LEFT_LINES | REMOVED_LINES)) & pc.field("member_id").is_valid()
-    rows: list[dict[str, Any]] = _columns(ledger, COORDINATOR_EVENTS, LINE_COLUMNS, is_line | is_leave).to_pylist()
+    wanted = is_needed_line()
+    if from_ms is not None:
+        begin = instant_of_ms(from_ms)
+        wanted &= (pc.field("logged_at") >= begin) & (pc.field("logged_date") >= begin.date())
+    columns = (*LINE_COLUMNS, "logged_date")
+    rows: list[dict[str, Any]] = _columns(ledger, COORDINATOR_EVENTS, columns, wanted).to_pylist()
     return rows
 
 
@@ -126,4 +181,4 @@ def _columns(ledger: Ledger, table: Table, columns: Sequence[str], condition: An
     is_ours = pc.field("cluster") == ledger.cluster
     wanted = is_ours if condition is None else is_ours & condition
     with of_the_table(table_uri(ledger.warehouse, table)):
-        return rows_where(dataset(ledger.warehouse, table), wanted, ["cluster", *columns])
+        return rows_where(dataset(ledger.warehouse, table, condition=wanted), wanted, ["cluster", *columns])

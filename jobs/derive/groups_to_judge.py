@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupledger.jobs.derive.troubles import RELEASE, open_troubles
-from groupledger.jobs.warehouse.changed_rows import ChangedFiles, changed_files, changed_groups, groups_in, rows_of
+from groupledger.jobs.warehouse.changed_rows import ChangedFiles, changed_groups, changed_since, groups_in, rows_of
 from groupledger.jobs.warehouse.delta_log import open_table
 from groupledger.schemas.kafka.api_keys import JOINING_EPOCH
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
@@ -110,7 +110,10 @@ class Looked:
 
     def changed(self) -> set[str] | None:
         """Returns the groups that have other rows in a table; None if that is not known."""
-        files = {table: self._files(table) for table in READ}
+        before, now = self._before.places, self._now
+        files = {
+            table: changed_since(self._ledger, table, before.get(table.name), now.get(table.name)) for table in READ
+        }
         of_table: dict[Table, ChangedFiles] = {table: each for table, each in files.items() if each is not None}
         incidents = of_table.get(INCIDENTS)
         if len(of_table) < len(READ) or incidents is None or incidents.added or incidents.removed:
@@ -132,14 +135,6 @@ class Looked:
         if of_table[COORDINATOR_RECORDS].removed or of_table[WATERMARKS].removed:
             new |= {*self._before.asked}
         return new
-
-    def _files(self, table: Table) -> ChangedFiles | None:
-        before, now = self._before.places.get(table.name), self._now.get(table.name)
-        if now is None:
-            return ChangedFiles() if before is None else None
-        if before is not None and (before[0] != now[0] or before[1] > now[1]):
-            return None
-        return changed_files(self._ledger, table, -1 if before is None else before[1], now[1])
 
     def _of_requests(self, files: ChangedFiles) -> set[str] | None:
         """Returns the groups with requests that `wanted_requests` may take. These are all requests of a group with a

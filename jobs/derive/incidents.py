@@ -4,7 +4,8 @@ An incident's row depends on everything that the ledger knows about its group: a
 guess by an observation. So all rows of a group are computed together, whenever the group has new rows, or time may
 change its incidents (`jobs.derive.judged_groups`); the rows of all other groups stay. Facts from commits and samples,
 which are most of all rows, are stored from run to run (`jobs.derive.commit_steps`, `jobs.derive.lag_stretches`,
-`jobs.derive.rebalance_stretches`, `jobs.derive.open_transactions`).
+`jobs.derive.rebalance_stretches`, `jobs.derive.open_transactions`), and so is what shows the faults of coordinators
+(`jobs.derive.settled_faults`).
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def update_incidents(ledger: Ledger) -> int:
     with _keeping() as keep:
         at_first = places(ledger)  # rows that come later are looked at once more
         steps = commit_steps_until(ledger, silent_ms, rules, keep)
-        disturbances = coordinator_faults(ledger)
+        disturbances = coordinator_faults(ledger, at_first, history_ms)
         known = _known(ledger, rules, keep, history_ms)
         present = Present(
             fingerprint=fingerprint(rules, disturbances),

@@ -8,6 +8,7 @@ show it any more, there is no such answer.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -65,6 +66,18 @@ def changed_files(ledger: Ledger, table: Table, since: int, until: int) -> Chang
     return None if rows > ROWS_MAX else found
 
 
+def changed_since(
+    ledger: Ledger, table: Table, before: Sequence[Any] | None, now: Sequence[Any] | None
+) -> ChangedFiles | None:
+    """Returns the files that differ between two places of a table, each its id and version, or None where there was no
+    table; None if that is not known, or if it is another table."""
+    if now is None:
+        return ChangedFiles() if before is None else None
+    if before is not None and (before[0] != now[0] or before[1] > now[1]):
+        return None
+    return changed_files(ledger, table, -1 if before is None else before[1], now[1])
+
+
 def _is_ours(ledger: Ledger, table: Table, action: Mapping[str, Any]) -> bool:
     """Returns whether the file may have rows of the ledger's cluster."""
     values = action.get("partitionValues") or {}
@@ -110,6 +123,11 @@ def changed_groups(
 def groups_in(rows: pa.Table) -> set[str]:
     """Returns the names of the groups that rows are about."""
     return {each for each in pc.unique(rows["group_id"]).to_pylist() if each is not None}
+
+
+def are_same(some: pa.Table, others: pa.Table) -> bool:
+    """Returns whether two tables have the same rows, in any order."""
+    return Counter(_texts(some).to_pylist()) == Counter(_texts(others).to_pylist())
 
 
 def _texts(rows: pa.Table) -> pa.ChunkedArray:

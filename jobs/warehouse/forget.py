@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 NEAREST = 5
 ROWS_AT_ONCE = 50_000
 UNDER_WAY = "forget"
-NOTES_WITH_GROUPS = ("judged_groups", "lag_stretches", "rebalance_stretches")
+NOTES_WITH_GROUPS = ("coordinator_faults", "judged_groups", "lag_stretches", "rebalance_stretches")
 REMEDY = "move it out of the warehouse and run `groupledger forget` for the cluster again"
 
 

@@ -13,6 +13,7 @@ somebody deploys or a host dies. Only the records of that time distinguish these
 newest `BURSTS_MAX` of these times.
 
 Nothing here depends on rows that are further away in time than `STATED_WITHIN_MS`, but for the lines about partitions.
+So a pass needs to read only rows of a short time (`transforms.incidents.settled_faults`).
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 CLUSTER = "test"
 STATE = f"_groupledger/{CLUSTER}"
 NOTE = f"{STATE}/judged_groups.json"
-KEPT_NOTES = (NOTE, f"{STATE}/rebalance_stretches.json")
+KEPT_NOTES = (NOTE, *(f"{STATE}/{name}.json" for name in ("coordinator_faults", "rebalance_stretches")))
 MINUTE_MS, MINUTES = 60_000, 60
 STUCK, STUCK_FROM = "mix-0000", 40  # from that minute on this group rebalances and commits nothing
 

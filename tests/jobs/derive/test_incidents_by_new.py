@@ -15,7 +15,15 @@ import pyarrow.compute as pc
 import pytest
 
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
-from groupledger.jobs.derive import commit_steps, incidents, lag_stretches, open_transactions, rebalance_stretches
+from groupledger.jobs.derive import (
+    commit_steps,
+    coordinator_faults,
+    incidents,
+    lag_stretches,
+    open_transactions,
+    rebalance_stretches,
+    settled_faults,
+)
 from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.derive.judged_groups import read_judged
@@ -29,6 +37,7 @@ from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.transforms.forgetting import Forgotten
+from groupledger.transforms.incidents import coordinator_faults as faults_of_tables
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.derive.incident_pieces import CLUSTER, MINUTE_MS, NOTE, content, judged_at_once, pieces_of
 from tests.jobs.simulated_log import REQUESTS_OF, SEED
@@ -56,6 +65,9 @@ def _often_kept() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in KEEPING:
             patch.setattr(module, "KEPT_EVERY_MS", 12 * MINUTE_MS)
+        for module in (faults_of_tables, coordinator_faults, settled_faults):
+            patch.setattr(module, "STATED_WITHIN_MS", 6 * MINUTE_MS)
+        patch.setattr(settled_faults, "SETTLED_AFTER_MS", 12 * MINUTE_MS)
         yield
 
 

@@ -11,7 +11,6 @@ from bench.opened_files import (
     LONG_DAYS,
     PAST,
     READ_OF_JUDGED,
-    READ_WHOLE,
     SHORT_DAYS,
     closed_rows,
     grown,
@@ -32,10 +31,9 @@ if TYPE_CHECKING:
 
 def test_no_job_opens_more(spark: SparkSession, tmp_path: Path) -> None:
     """Goal: in a quiet round, which the driver folds, and in one with findings, which Spark's tasks fold, no job opens
-    more after the longer past with incidents, but for those that are known to read a table whole, and do. Of a group
-    that has an incident now all history is read."""
+    more after the longer past with incidents. Only of a group that has an incident now all history is read."""
     short, long = (passes(spark, tmp_path, days) for days in (SHORT_DAYS, LONG_DAYS))
-    assert grown(short, long) == [READ_WHOLE, READ_WHOLE | READ_OF_JUDGED]
+    assert grown(short, long) == [set(), READ_OF_JUDGED]
 
 
 def test_merges_open_nothing_that_has_ended(tmp_path: Path) -> None:
