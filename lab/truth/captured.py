@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.rules.events import Coverage
 from groupledger.transforms.history.rules.fold import fold
+from groupledger.transforms.incidents.coordinator_faults import RECORD_COLUMNS, seconds
 from groupledger.transforms.incidents.rules import CoordinatorEvent, GroupFacts
 from groupledger.transforms.incidents.rules.blameless import is_unexplained, partition_of, stated_leaves
 from groupledger.transforms.incidents.rules.coordinator_faults import (
@@ -50,8 +51,9 @@ EVENT_COLUMNS = (
 
 def facts_of_capture(folder: Path, server_logs: Iterable[Path] = ()) -> dict[str, GroupFacts]:
     """Returns the facts of each group of a capture, as they are known at the time of its last record."""
+    capture = pq.read_table(folder)
     logs: dict[str, tuple[int, list[Entry]]] = {}
-    for group_id, partition, entry in _entries(pq.read_table(folder)):
+    for group_id, partition, entry in _entries(capture):
         logs.setdefault(group_id, (partition, []))[1].append(entry)
     as_of_ms = max(entry.kafka_timestamp_ms for _, log in logs.values() for entry in log)  # type: ignore[union-attr]
     events: dict[str, list[CoordinatorEvent]] = {}
@@ -69,9 +71,8 @@ def facts_of_capture(folder: Path, server_logs: Iterable[Path] = ()) -> dict[str
         facts.groups = rows["groups"]
         facts.coordinators = coordinators(lines)
         found[group_id] = facts
-    faults = [
-        counted(fault, found.values()) for fault in faults_of([*moves(lines), *silences(_seconds(logs.values()))])
-    ]
+    records = capture.select(["partition", "timestamp", "offset"]).rename_columns(RECORD_COLUMNS)
+    faults = [counted(fault, found.values()) for fault in faults_of([*moves(lines), *silences(seconds([records]))])]
     for facts in found.values():
         facts.faults = faults
     return found
@@ -89,17 +90,6 @@ def counted(fault: CoordinatorFault, groups: Iterable[GroupFacts]) -> Coordinato
     }
     hit = [rows for rows in gone.values() if rows]
     return replace(fault, groups=len(hit), departures=sum(map(len, hit)))
-
-
-def _seconds(logs: Iterable[tuple[int, list[Entry]]]) -> dict[int, dict[int, int]]:
-    """Returns the number of records by partition and second."""
-    found: dict[int, dict[int, int]] = {}
-    for partition, log in logs:
-        for entry in log:
-            counts = found.setdefault(partition, {})
-            second = entry.kafka_timestamp_ms // 1_000  # type: ignore[union-attr]
-            counts[second] = counts.get(second, 0) + 1
-    return found
 
 
 def line_of_row(row: Row) -> PartitionLine:

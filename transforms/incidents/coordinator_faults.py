@@ -4,7 +4,7 @@ tables.
     departures(members, stated, removed)  the tenures that ended for no stated reason
     placed(departures, groups)            the same with their group's partition
     bursts(departures)                    the times when several groups of one partition lost members at once
-    seconds(records)                      how many records those times have, by partition and second
+    seconds(records)                      the seconds of those times with records, by partition
     counted(faults, departures)           the faults, with how many departures and groups they had
     hit(faults, departures)               the ids of the groups that faults hit
 
@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from groupledger.schemas.instants import LATEST_MS
 from groupledger.transforms.incidents.rules.blameless import NO_DEPARTURE, is_fault
+from groupledger.transforms.incidents.rules.coordinator_faults import Second
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,7 +44,7 @@ STATED_WITHIN_MS = 6 * 3_600_000  # a rebalance may wait for minutes or hours be
 MEMBER_COLUMNS = ("group_id", "member_id", "joined_at", "left_at", "leave_cause")
 LINE_COLUMNS = ("group_id", "member_id", "left_at")
 GROUP_COLUMNS = ("group_id", "kafka_partition")
-RECORD_COLUMNS = ("kafka_partition", "kafka_timestamp")
+RECORD_COLUMNS = ("kafka_partition", "kafka_timestamp", "kafka_offset")
 DEPARTURES = pa.schema([("group_id", pa.string()), ("left_ms", pa.int64())])
 
 
@@ -105,15 +106,22 @@ def bursts(gone: pa.Table) -> list[Span]:
     return spans[:BURSTS_MAX]
 
 
-def seconds(records: Iterable[pa.Table]) -> dict[int, dict[int, int]]:
-    """Returns the number of records by partition of `__consumer_offsets`, then by second."""
-    found: defaultdict[int, dict[int, int]] = defaultdict(dict)
+def seconds(records: Iterable[pa.Table]) -> dict[int, dict[int, Second]]:
+    """Returns the seconds in which records were written, by partition of `__consumer_offsets`."""
+    found: defaultdict[int, dict[int, Second]] = defaultdict(dict)
     for table in records:
         at_us = table["kafka_timestamp"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-        counted_by = pa.table({"partition": table["kafka_partition"], "second": pc.divide(at_us, 1_000_000)})
-        for row in counted_by.group_by(["partition", "second"]).aggregate([([], "count_all")]).to_pylist():
-            counts = found[row["partition"]]
-            counts[row["second"]] = counts.get(row["second"], 0) + row["count_all"]
+        in_second = pa.table(
+            {
+                "partition": table["kafka_partition"],
+                "second": pc.divide(at_us, 1_000_000),
+                "kafka_offset": table["kafka_offset"],
+            }
+        ).group_by(["partition", "second"])
+        offsets = in_second.aggregate([([], "count_all"), ("kafka_offset", "min"), ("kafka_offset", "max")])
+        for row in offsets.to_pylist():
+            written = Second(row["count_all"], row["kafka_offset_min"], row["kafka_offset_max"])
+            found[row["partition"]][row["second"]] = written
     return dict(found)
 
 

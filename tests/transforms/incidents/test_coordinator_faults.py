@@ -36,10 +36,10 @@ def tables(*, with_logs: bool) -> tuple[pa.Table, pa.Table]:
     groups = [{name: facts.groups[0][name] for name in ("group_id", "kafka_partition")} for facts in of_groups]
     lines = [row for row in log_rows(LOGS if with_logs else []) if row["kind"] in LEFT_LINES]
     stated = pa.Table.from_pylist([{**row, "left_at": row["logged_at"]} for row in lines], LINES)
-    records = pq.read_table(CAPTURE, columns=["partition", "timestamp"])
+    records = pq.read_table(CAPTURE, columns=["partition", "timestamp", "offset"])
     return (
         placed(departures(pa.Table.from_pylist(members, SCHEMA), stated, NO_LINES), pa.Table.from_pylist(groups)),
-        records.rename_columns(["kafka_partition", "kafka_timestamp"]),
+        records.rename_columns(["kafka_partition", "kafka_timestamp", "kafka_offset"]),
     )
 
 

@@ -8,6 +8,8 @@ partition up, the load is a move in good order. If it did not, that broker was d
 a while to find that out. A broker that loads an empty partition takes it over from nobody.
 - No record of any group is written while a partition has no coordinator. A silence counts only if the partition had
 been busy before, and another partition got records meanwhile. Otherwise the clients, or the whole cluster, were silent.
+At most one offset, that of a transaction's marker, lies between the two records around a silence. If more do, the
+cleaner may have removed records of that time.
 
 Members that could not reach their coordinator are removed one session after the load, and join again after it. Faults
 at one time are one fault, since a broker that dies leaves all its partitions.
@@ -19,7 +21,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from groupledger.schemas.words import CoordinatorEventKind
 from groupledger.transforms.incidents.rules.proof import Proof
@@ -33,10 +35,19 @@ TOGETHER_MS = 10_000
 CLOCK_SKEW_MS = 1_000
 SILENCE_S, BUSY_S = 8, 30
 BUSY_RECORDS, BESIDE_RECORDS = 6, 3
+MARKERS = 1
 SILENCE_INTERVALS = 4  # a silence is so many times as long as the usual time between two records
 LOADED = CoordinatorEventKind.PARTITION_LOADED
 NOTHING_LOADED = "Loaded 0 records"
 GIVEN_UP = (CoordinatorEventKind.PARTITION_UNLOADING, CoordinatorEventKind.PARTITION_UNLOADED)
+
+
+class Second(NamedTuple):
+    """How many records of a partition were written in a second, and the first and the last offset of them."""
+
+    records: int
+    first_offset: int
+    last_offset: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,11 +177,11 @@ def _move(partition: int, before: PartitionLine | None, given_up: PartitionLine 
     )
 
 
-def silences(records: Mapping[int, Mapping[int, int]]) -> Iterator[Outage]:
-    """Yields an outage for each time in which a busy partition had no record while others had some. `records` counts
-    records by partition and second."""
-    for partition, counts in records.items():
-        seconds = sorted(counts)
+def silences(records: Mapping[int, Mapping[int, Second]]) -> Iterator[Outage]:
+    """Yields an outage for each time in which a busy partition had no record while others had some. `records` has the
+    seconds with records, by partition."""
+    for partition, of_partition in records.items():
+        seconds = sorted(of_partition)
         for before, after in pairwise(seconds):
             if after - before > SILENCE_S and _is_outage(records, partition, before, after):
                 yield Outage(
@@ -181,15 +192,19 @@ def silences(records: Mapping[int, Mapping[int, int]]) -> Iterator[Outage]:
                 )
 
 
-def _is_outage(records: Mapping[int, Mapping[int, int]], partition: int, before: int, after: int) -> bool:
-    counts = records[partition]
-    usual = sum(counts.get(second, 0) for second in range(before - BUSY_S + 1, before + 1))
+def _is_outage(records: Mapping[int, Mapping[int, Second]], partition: int, before: int, after: int) -> bool:
+    of_partition = records[partition]
+    if of_partition[after].first_offset - of_partition[before].last_offset > 1 + MARKERS:
+        return False
+    usual = _written(of_partition, before - BUSY_S + 1, before + 1)
     is_long = usual >= BUSY_RECORDS and (after - before) * usual >= SILENCE_INTERVALS * BUSY_S
     return is_long and any(
-        sum(others.get(second, 0) for second in range(before + 1, after)) >= BESIDE_RECORDS
-        for other, others in records.items()
-        if other != partition
+        _written(others, before + 1, after) >= BESIDE_RECORDS for other, others in records.items() if other != partition
     )
+
+
+def _written(of_partition: Mapping[int, Second], begin: int, end: int) -> int:
+    return sum(of_partition[second].records for second in range(begin, end) if second in of_partition)
 
 
 def faults_of(outages: Iterable[Outage]) -> list[CoordinatorFault]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +19,7 @@ from groupledger.transforms.incidents.rules.coordinator_faults import (
     CoordinatorFault,
     Outage,
     PartitionLine,
+    Second,
     coordinators,
     faults_of,
     moves,
@@ -28,6 +29,9 @@ from lab.truth.captured import facts_of_capture
 from lab.truth.made import RULES, T, commit, event, facts, generation, rebalance, tenure
 from tests.transforms.incidents.rules.test_rewinds import steps
 from tests.transforms.incidents.rules.test_waiting import gone
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 RECORDED = Path(__file__).parents[3] / "data" / "situations" / "broker_faults"
 LOGS = sorted(RECORDED.glob("server-*.log"))
@@ -142,16 +146,34 @@ def test_an_assignment_that_a_woken_broker_could_not_store(*, is_loaded: bool) -
     )
 
 
+def seconds(counts: dict[int, int], cleaned: Container[int] = ()) -> dict[int, Second]:
+    """Returns seconds with so many records; the cleaner has removed the first two of those in `cleaned`."""
+    found, offset = {}, 0
+    for second, count in counts.items():
+        removed = 2 if second in cleaned else 0
+        found[second] = Second(count - removed, offset + removed, offset + count - 1)
+        offset += count
+    return found
+
+
 def test_silences() -> None:
     """Goal: a partition that was busy and has no record for longer than usual had no coordinator, if others went on; if
     all are silent, or one is always slow, there is no outage."""
-    busy = dict.fromkeys([*range(40), *range(52, 80)], 2)
-    steady = dict.fromkeys(range(80), 1)
+    busy = seconds(dict.fromkeys([*range(40), *range(52, 80)], 2))
+    steady = seconds(dict.fromkeys(range(80), 1))
     (outage,) = silences({0: busy, 1: steady})
     assert (outage.kafka_partition, outage.from_ms, outage.until_ms) == (0, 39_000, 52_000)
     assert list(silences({0: busy, 1: busy})) == []
     assert list(silences({0: busy})) == []
-    assert list(silences({0: dict.fromkeys(range(0, 80, 10), 2), 1: steady})) == []
+    assert list(silences({0: seconds(dict.fromkeys(range(0, 80, 10), 2)), 1: steady})) == []
+
+
+def test_silences_of_a_cleaned_log() -> None:
+    """Goal: where offsets are missing beside a silence, the cleaner may have removed its records: it is no outage."""
+    counts = dict.fromkeys([*range(40), *range(52, 80)], 3)
+    steady = seconds(dict.fromkeys(range(80), 1))
+    assert list(silences({0: seconds(counts, cleaned=[52]), 1: steady})) == []
+    assert len(list(silences({0: seconds(counts, cleaned=[39, 53]), 1: steady}))) == 1
 
 
 def test_outages_of_one_time() -> None:
