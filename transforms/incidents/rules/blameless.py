@@ -91,20 +91,24 @@ def without_blame(sightings: Iterable[Sighting], facts: GroupFacts) -> Iterator[
 def _relieved(sighting: Sighting, facts: GroupFacts, partition: int | None, stated: set[str | None]) -> Sighting:
     """Returns a rewind that came with a move of the coordinator as a commit that was sent again: nobody need have read
     anything again. Members that were lost to a fault and did not come back are still gone, but are not to blame."""
-    of_time = [each for each in facts.faults if partition in each.partitions and each.holds(sighting.first_ms)]
+    of_time = [each for each in facts.faults if each.holds(sighting.first_ms)]
+    of_others = [each for each in of_time if not each.is_clean]
+    of_time = [each for each in of_time if partition in each.partitions]
     if sighting.kind == kinds.OFFSET_REWIND and of_time:
-        high = sighting.duplicates[1]
-        return replace(
-            sighting,
-            root=roots.COORDINATOR_FAILOVER,
-            severity=Severity.INFO,
-            duplicates=(None if high is None else 0, high),
-        )
+        return replace(_sent_again(sighting), root=roots.COORDINATOR_FAILOVER, severity=Severity.INFO)
+    if sighting.root == roots.CLIENT_SEEK_OR_RESET and of_others:
+        # The coordinator may wait for the broker to copy a commit, and the client sends the commit again meanwhile.
+        return replace(_sent_again(sighting), root=roots.UNKNOWN)
     is_empty = sighting.kind == kinds.GROUP_WITHOUT_MEMBERS and sighting.member_id not in stated
     if is_empty and any(map(is_fault, of_time)):
         known = tuple(sorted({*sighting.known} - HOW_THEY_LEFT | {Fact.COORDINATOR_FAILED}))
         return replace(sighting, root=roots.COORDINATOR_FAILOVER, known=known)
     return sighting
+
+
+def _sent_again(rewind: Sighting) -> Sighting:
+    high = rewind.duplicates[1]
+    return replace(rewind, duplicates=(None if high is None else 0, high))
 
 
 def _comes_of(sighting: Sighting, fault: CoordinatorFault, partition: int | None, stated: set[str | None]) -> bool:

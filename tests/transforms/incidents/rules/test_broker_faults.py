@@ -250,6 +250,17 @@ def test_a_commit_that_was_sent_again() -> None:
     assert (row["duplicates_min"], row["duplicates_max"]) == (0, 12)
 
 
+@pytest.mark.parametrize(("is_clean", "root"), [(False, "unknown"), (True, "client_seek_or_reset")])
+def test_a_commit_that_another_broker_held_up(*, is_clean: bool, root: str) -> None:
+    """Goal: while a broker that coordinates other groups stands still, a lower offset may be a commit that was sent
+    again: it is not known that the client went back."""
+    given = facts(steps=steps(commit(100, T + 31_000, 31), commit(88, T + 41_000, 41)))
+    outage = replace(FAULT.outages[0], kafka_partition=8, until_ms=T + 50_000, is_clean=is_clean)
+    given.faults = [replace(FAULT, outages=(outage,))]
+    (row,) = (row for row in incidents(given, RULES) if row["kind"] == "offset_rewind")
+    assert (row["probable_root"], row["duplicates_min"]) == (root, 12 if is_clean else 0)
+
+
 def test_a_group_that_lost_all_members() -> None:
     """Goal: a group that was empty only while a fault had its effects is one of those hit. If nobody comes back, that
     is an incident of its own, and says nothing about the clients; a group whose members were closed then is not due to
