@@ -81,14 +81,15 @@ def facts_of_capture(folder: Path, server_logs: Iterable[Path] = ()) -> dict[str
 def counted(fault: CoordinatorFault, groups: Iterable[GroupFacts]) -> CoordinatorFault:
     """Returns the fault of a coordinator with the number of unexplained departures during it in the history, and of the
     groups that have any."""
-    gone = {
-        facts.group_id: [
-            row for row in facts.members if is_unexplained(row, fault.from_ms, fault.until_ms, stated_leaves(facts))
-        ]
-        for facts in groups
-        if partition_of(facts) in fault.partitions
-    }
-    hit = [rows for rows in gone.values() if rows]
+    hit: list[list[Row]] = []
+    of_others: list[list[Row]] = []
+    for facts in groups:
+        stated = stated_leaves(facts)
+        gone = [row for row in facts.members if is_unexplained(row, fault.from_ms, fault.until_ms, stated)]
+        if gone:
+            (hit if partition_of(facts) in fault.partitions else of_others).append(gone)
+    if fault.holds_others_up:
+        hit = hit or of_others
     return replace(fault, groups=len(hit), departures=sum(map(len, hit)))
 
 

@@ -126,8 +126,9 @@ def seconds(records: Iterable[pa.Table]) -> dict[int, dict[int, Second]]:
 
 
 def counted(faults: Iterable[CoordinatorFault], gone: pa.Table) -> list[CoordinatorFault]:
-    """Returns the faults with `departures` and `groups` filled in. Faults that hit no group are left out, except moves
-    in good order, which still explain commits that were sent again."""
+    """Returns the faults with `departures` and `groups` filled in. If a broker died or stood still and its own groups
+    lost no member, the departures of all other groups at that time count. Faults that hit no group are left out, except
+    moves in good order, which still explain commits that were sent again."""
     found = []
     for fault in faults:
         groups = _of_fault(fault, gone)["group_id"]
@@ -145,11 +146,21 @@ def hit(faults: Sequence[CoordinatorFault], gone: pa.Table) -> pa.Table:
 
 
 def _of_fault(fault: CoordinatorFault, gone: pa.Table) -> pa.Table:
-    return gone.filter(is_during(fault, gone))
+    then = gone.filter(_is_then(fault, gone))
+    own = then.filter(_is_in_its_partitions(fault, then))
+    return own if own.num_rows or not fault.holds_others_up else then
 
 
 def is_during(fault: CoordinatorFault, gone: pa.Table) -> Any:
-    """Returns for each departure whether it lies in the time of the fault, in one of its partitions."""
-    is_in = pc.is_in(gone["kafka_partition"], pa.array(sorted(fault.partitions), pa.int32()))
-    is_in = pc.and_(is_in, pc.greater_equal(gone["left_ms"], fault.from_ms))
-    return pc.and_(is_in, pc.less_equal(gone["left_ms"], fault.until_ms))
+    """Returns for each departure whether it may belong to the fault. A fault of a log may have departures in all
+    partitions."""
+    is_then = _is_then(fault, gone)
+    return is_then if fault.is_logged else pc.and_(is_then, _is_in_its_partitions(fault, gone))
+
+
+def _is_then(fault: CoordinatorFault, gone: pa.Table) -> Any:
+    return pc.and_(pc.greater_equal(gone["left_ms"], fault.from_ms), pc.less_equal(gone["left_ms"], fault.until_ms))
+
+
+def _is_in_its_partitions(fault: CoordinatorFault, gone: pa.Table) -> Any:
+    return pc.is_in(gone["kafka_partition"], pa.array(sorted(fault.partitions), pa.int32()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from groupledger.schemas.kinds.triggers import LEFT_LINES
 from groupledger.schemas.words import LeaveCause
@@ -18,9 +19,17 @@ from groupledger.transforms.incidents.coordinator_faults import (
     seconds,
 )
 from groupledger.transforms.incidents.rules.blameless import is_fault
-from groupledger.transforms.incidents.rules.coordinator_faults import GIVEN_UP, LOADED, faults_of, moves, silences
+from groupledger.transforms.incidents.rules.coordinator_faults import (
+    GIVEN_UP,
+    LOADED,
+    PartitionLine,
+    faults_of,
+    moves,
+    silences,
+)
 from lab.truth.captured import facts_of_capture, line_of_row, log_rows
-from tests.transforms.incidents.rules.test_broker_faults import HIT, LOGS, RECORDED
+from lab.truth.made import T
+from tests.transforms.incidents.rules.test_broker_faults import HIT, LOADS, LOGS, RECORDED, line
 
 AT = pa.timestamp("us", "UTC")
 LINES = pa.schema([(name, AT if name == "left_at" else pa.string()) for name in LINE_COLUMNS])
@@ -95,6 +104,30 @@ def test_placed() -> None:
     gone = pa.table({"group_id": ["a", "b"], "left_ms": [1, 2]})
     groups = pa.table({"group_id": ["a"], "kafka_partition": pa.array([7], pa.int32())})
     assert placed(gone, groups).to_pylist() == [{"group_id": "a", "left_ms": 1, "kafka_partition": 7}]
+
+
+@pytest.mark.parametrize(
+    ("lines", "own", "others"),
+    [
+        (LOADS, {"b"}, {"b", "c"}),
+        (LOADS[1:], {"b"}, set()),  # the log of the broker before is not there
+        ([*LOADS, line("partition_unloading", 1, 99)], set(), set()),  # a move in good order
+    ],
+)
+def test_groups_that_waited_for_a_dead_broker(lines: list[PartitionLine], own: set[str], others: set[str]) -> None:
+    """Goal: members that expire in other brokers' groups are the fault of a broker that died or stood still, if its own
+    groups lost none. They may have waited for it to copy their records."""
+
+    def hit_by(partitions: list[int]) -> set[str]:
+        left_ms = [T, T + 90_000, T + 110_000]
+        gone = pa.table(
+            {"group_id": ["a", "b", "c"], "left_ms": left_ms, "kafka_partition": pa.array(partitions, pa.int32())}
+        )
+        faults = [each for each in counted(faults_of(moves(lines)), gone) if is_fault(each)]
+        return set(hit(faults, gone)["group_id"].to_pylist())
+
+    assert hit_by([8, 7, 8]) == own
+    assert hit_by([8, 8, 8]) == others
 
 
 def test_times_that_are_looked_at() -> None:

@@ -74,7 +74,7 @@ class PartitionLine:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outage:
     """A time in which a partition had no coordinator. `is_clean` means that the previous coordinator gave it up in good
-    order."""
+    order, `is_of_known` that this coordinator's own log shows how it got the partition."""
 
     kafka_partition: int
     from_ms: int
@@ -82,6 +82,7 @@ class Outage:
     detail: str
     is_clean: bool = False
     is_logged: bool = False
+    is_of_known: bool = False
     proofs: tuple[Proof, ...] = ()
 
 
@@ -113,6 +114,12 @@ class CoordinatorFault:
     @property
     def is_logged(self) -> bool:
         return any(each.is_logged for each in self.outages)
+
+    @property
+    def holds_others_up(self) -> bool:
+        """Whether logs show that a broker died or stood still: coordinators of other partitions may wait for it. The
+        broker's own log has to be there, since otherwise a move in good order looks the same."""
+        return any(each.is_of_known and not each.is_clean for each in self.outages)
 
     @property
     def fault_id(self) -> str:
@@ -172,6 +179,7 @@ def _move(partition: int, before: PartitionLine | None, given_up: PartitionLine 
         until_ms=load.at_ms,
         is_clean=given_up is not None,
         is_logged=True,
+        is_of_known=before is not None,
         detail=f"partition {partition} of __consumer_offsets went{whence} to broker {load.broker_id}",
         proofs=tuple(line.proof for line in (given_up, load) if line is not None),
     )
