@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.kinds import roots
 from groupledger.schemas.kinds.causes.cause import Fault as WhoseFault
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED, COORDINATOR_NOT_FOUND, REMOVALS, ZOMBIE_COORDINATOR
 from groupledger.schemas.kinds.triggers import LEFT, SESSION_EXPIRED, UNKNOWN
@@ -198,7 +199,8 @@ def has_expired(truth: Truth, member_id: str | None, at_ms: int) -> bool:
 
 def judge_incident(tally: Tally, truth: Truth, row: Row) -> None:
     """Judges an incident of a group above severity info: whether the play did something to the client that it blames.
-    If it is an observed removal, also judges whether the member is absent from the brokers' descriptions afterwards."""
+    One that names no cause blames nobody. If it is an observed removal, also judges whether the member is absent from
+    the brokers' descriptions afterwards."""
     if row["severity"] == Severity.INFO or row["kind"] in OF_BROKERS or row["group_id"] is None:
         return
     about = f"{row['kind']} ({row['evidence']}) of {row['group_id']} {row['client_id']} at {row['first_seen_ms']}"
@@ -209,9 +211,10 @@ def judge_incident(tally: Tally, truth: Truth, row: Row) -> None:
     fault = fault_at(truth, row["first_seen_ms"])
     if fault is None and has_expired(truth, row["member_id"], row["first_seen_ms"]):
         return  # by the machine's own slowness: a client that was played to be well was not
+    mistaken = NOT_KNOWN if row["probable_root"] == roots.UNKNOWN.name else WRONG
     tally.add(
         "incidents of groups",
-        RIGHT if is_played(truth, row["group_id"], row["client_id"], row["first_seen_ms"]) else WRONG,
+        RIGHT if is_played(truth, row["group_id"], row["client_id"], row["first_seen_ms"]) else mistaken,
         f"{about}: {'nothing was done then' if fault is None else f'{fault} blamed on clients'}: {row['explanation']}",
     )
 

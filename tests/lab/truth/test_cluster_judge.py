@@ -231,6 +231,7 @@ def incident(kind: str, at_ms: int, client_id: str | None, **changed: Any) -> di
         "client_id": client_id,
         "member_id": f"id-{client_id}",
         "episode_id": "e",
+        "probable_root": "session_expired",
     }
     row |= {"severity": "warning", "evidence": "inferred", "first_seen_ms": at_ms, "last_seen_ms": at_ms}
     return row | {"explanation": "It went."} | changed
@@ -242,6 +243,7 @@ def incident(kind: str, at_ms: int, client_id: str | None, **changed: Any) -> di
         (incident("session_expired", KILLED_MS + 11_000, "c"), [RIGHT]),
         (incident("session_expired", T + 110_000, "b"), [WRONG]),
         (incident("commit_gap", T + 110_000, None), [WRONG]),
+        (incident("offset_rewind", T + 110_000, None, probable_root="unknown"), [NOT_KNOWN]),
         (incident("session_expired", T + 110_000, "b", severity="info"), []),
         (incident("coordinator_failed", T + 110_000, None), []),
         (incident("session_expired", T + 70_000, "b", evidence="observed"), [WRONG, WRONG]),  # and it stayed
