@@ -132,7 +132,9 @@ def _new_target(
         is_equal = are_equal(members.values(), resolved)
     found = ASSIGNORS[assignor](subscribers, counts, is_equal=is_equal)
     for name in hash_map_order(members):
-        if found.get(name, {}) != group.target.get(name):
+        # A 4.2 broker takes a static member that has just replaced another for one without a target.
+        instance_id = members[name].instance_id if operation.config.is_4_4 else None
+        if found.get(name, {}) != group.recorded_target(name, instance_id):
             operation.records.append(new_target_record(group.group_id, name, found.get(name, {})))
     targeted_at_ms = operation.now_ms if operation.config.is_4_4 else 0
     operation.records.append(group.new_target_epoch_record(epoch.number, targeted_at_ms))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from groupledger.coordinator.model.config import KAFKA_4_2, KAFKA_4_4
 from groupledger.coordinator.model.coordinator import Coordinator
 from groupledger.coordinator.model.groups.consumer.member import MemberState
 from groupledger.coordinator.model.messages import (
@@ -105,6 +106,21 @@ def test_static_member() -> None:
     cluster.beat("b", -2, instance_id="i")
     cluster.wait(45_001)
     assert (cluster.group.epoch, cluster.group.state) == (2, "Empty")
+
+
+@pytest.mark.parametrize(("release", "targets"), [(KAFKA_4_2, 2), (KAFKA_4_4, 1)])
+def test_static_member_that_changes_its_topics(release: str, targets: int) -> None:
+    """Goal: if another id takes the place of an instance with other topics, its target is computed anew; since 4.4 it
+    is written again only if it differs."""
+    cluster = Cluster(release=release, group_consumer_assignment_interval_ms=0)
+    cluster.join("a", instance_id="i")
+    cluster.beat("a", -2, instance_id="i")
+    cluster.log.clear()
+    cluster.join("b", ORDERS.name, "absent", instance_id="i")
+    written = [record for batch in cluster.log for record in batch.records if record.value is not None]
+    types = [record.record_type for record in written]
+    assert types.count("consumer_group_target_assignment_member") == targets
+    assert types.count("consumer_group_metadata") == 1
 
 
 def test_topics_change() -> None:
