@@ -44,11 +44,13 @@ class Reconciliation:
     def _without_unsubscribed(self, member: ConsumerMember) -> ConsumerMember:
         """Removes partitions of topics that the member no longer subscribes to, before there is a new target."""
         kept = {topic: numbers for topic, numbers in member.assigned.items() if topic in self.subscribed}
-        if kept == member.assigned:
+        # If no topic is left, a broker builds the member anew in 4.4, even if it had no partitions.
+        is_idle = self.names_epochs and not self.subscribed and not member.pending_revocation
+        if kept == member.assigned and not is_idle:
             return member
         pending = together(member.pending_revocation, without(member.assigned, kept))
         after = replace(member, assigned=kept)
-        if self._still_owns(pending):
+        if pending and self._still_owns(pending):
             after = replace(after, state=MemberState.UNREVOKED_PARTITIONS, pending_revocation=pending)
         return self._with_epochs(member, after.at_epoch(after.epoch) if self.names_epochs else after)
 

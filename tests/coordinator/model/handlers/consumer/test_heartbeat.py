@@ -108,6 +108,19 @@ def test_static_member() -> None:
     assert (cluster.group.epoch, cluster.group.state) == (2, "Empty")
 
 
+def test_no_topic_is_left() -> None:
+    """Goal: a 4.4 broker writes the assignment of a member without partitions again when its topics are gone, with its
+    present epoch as the previous one."""
+    cluster = Cluster(release=KAFKA_4_4, group_consumer_assignment_interval_ms=60_000)
+    cluster.join("a")
+    cluster.join("b")
+    cluster.log.clear()
+    cluster.beat("b", 2, subscribed_topic_names=("absent",))
+    written = [record.record_type for batch in cluster.log for record in batch.records]
+    assert written[-1] == "consumer_group_current_member_assignment"
+    assert cluster.group.members["b"].previous_epoch == 2
+
+
 @pytest.mark.parametrize(("release", "targets"), [(KAFKA_4_2, 2), (KAFKA_4_4, 1)])
 def test_static_member_that_changes_its_topics(release: str, targets: int) -> None:
     """Goal: if another id takes the place of an instance with other topics, its target is computed anew; since 4.4 it
