@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import made_once
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -17,4 +19,4 @@ def filled_warehouse(spark: SparkSession, whole: Path, tmp_path_factory: pytest.
     """Returns a filled warehouse. A test that writes must copy it."""
     from tests.jobs.warehouses import with_logs_by_hand
 
-    return with_logs_by_hand(spark, whole, tmp_path_factory.mktemp("filled") / "warehouse")
+    return made_once(tmp_path_factory, "filled", lambda folder: with_logs_by_hand(spark, whole, folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter
 from importlib import resources
@@ -47,11 +48,13 @@ def far_from_utc(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, filled_warehouse: Path) -> Path:
-    """With all tables there are, those too that no job has filled yet."""
+def warehouse(filled_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy with all tables there are, those too that no job has filled yet."""
+    copy = tmp_path_factory.mktemp("engines") / "warehouse"
+    shutil.copytree(filled_warehouse, copy)
     for table in all_tables():
-        make_tables(filled_warehouse, table)
-    return filled_warehouse
+        make_tables(copy, table)
+    return copy
 
 
 def opened(warehouse: Path, table: Table) -> DeltaTable:
