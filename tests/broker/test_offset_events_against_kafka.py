@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-PAUSE_S = 15
+PAUSE_S = 15  # before the first pass, and twice as long before each further one
 
 
 def make_pass(spark: SparkSession, warehouse: Path, bootstrap_servers: str) -> None:
@@ -39,8 +39,10 @@ def test_offset_events(spark: SparkSession, tmp_path: Path) -> None:
         make_offsets_topic(broker.bootstrap_servers)
         make_pass(spark, warehouse, broker.bootstrap_servers)  # from here on everything is known
         playing = player.submit(played.play, broker.bootstrap_servers)
-        while wait({playing}, timeout=PAUSE_S).not_done:  # most of the time Kafka's clocks run
+        pause_s = PAUSE_S
+        while wait({playing}, timeout=pause_s).not_done:
             make_pass(spark, warehouse, broker.bootstrap_servers)
+            pause_s *= 2  # the steps come first; most of the time Kafka's clocks run
         playing.result()
         make_pass(spark, warehouse, broker.bootstrap_servers)
     found = table(spark, warehouse, OFFSET_EVENTS).select(*played.EVENT_COLUMNS).collect()
