@@ -81,11 +81,19 @@ class Warehouse:
         """Returns a row for each group of the cluster, those in trouble first."""
         return self.cached(tables, LISTED, lambda: every_group(tables, self.settings.team_patterns()))
 
-    def cached(self, tables: ClusterRows, of: tuple[str, ...], make: Callable[[], Kind], *which: str) -> Kind:
+    def cached(
+        self,
+        tables: ClusterRows,
+        of: tuple[str, ...],
+        make: Callable[[], Kind],
+        *which: str,
+        is_final: Callable[[Kind], bool] = lambda _: True,
+    ) -> Kind:
         """Returns the result of `make`, which reads only the tables `of`. The result is cached until one of these
-        tables has another version. `which` distinguishes results from the same tables. Entries are never dropped, so
-        `which` must have few values."""
-        found: Kind = self._cache.get((tables.cluster, of, which), tuple(tables.version(table) for table in of), make)
+        tables has another version, if it is final. `which` distinguishes results from the same tables. Entries are
+        never dropped, so `which` must have few values."""
+        versions = tuple(tables.version(table) for table in of)
+        found: Kind = self._cache.get((tables.cluster, of, which), versions, make, is_final)
         return found
 
     def made_of(self, inputs: tuple[object, ...], make: Callable[[], Kind], *which: str) -> Kind:

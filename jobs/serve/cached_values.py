@@ -26,7 +26,7 @@ ANSWERS_MAX = 500
 class _Entry:
     making: threading.Lock = field(default_factory=threading.Lock)
     # Replaced as a whole, so that who reads it without the lock has a pair that belongs together.
-    made: tuple[Versions, Any] | None = None
+    made: tuple[Versions | None, Any] | None = None
 
 
 class CachedValues:
@@ -36,7 +36,15 @@ class CachedValues:
     def __init__(self) -> None:
         self._entries: dict[object, _Entry] = {}
 
-    def get(self, key: object, versions: Versions, make: Callable[[], Any]) -> Any:
+    def get(
+        self,
+        key: object,
+        versions: Versions,
+        make: Callable[[], Any],
+        is_final: Callable[[Any], bool] = lambda _: True,
+    ) -> Any:
+        """Returns the value for these versions of the tables. One that is not final is computed again by the next
+        call."""
         entry = self._entries.setdefault(key, _Entry())
         made = entry.made
         if made is not None and made[0] == versions:
@@ -47,7 +55,8 @@ class CachedValues:
             entry.making.acquire()
         try:
             if entry.made is None or entry.made[0] != versions:
-                entry.made = versions, make()
+                made_now = make()
+                entry.made = versions if is_final(made_now) else None, made_now
             return entry.made[1]
         finally:
             entry.making.release()

@@ -58,6 +58,10 @@ class Diagnoses:
         # A diagnosis may be graver or milder than the incidents that the episodes are ordered by.
         return sorted(_together(worded), key=lambda each: -SEVERITIES.index(each.summary.severity))
 
+    def are_made(self, tables: ClusterRows, episodes: Iterable[ShownEpisode]) -> bool:
+        """Returns whether a diagnosis of each episode is cached, so that nothing about them will change."""
+        return all(_key(tables, each) in self._summaries for each in episodes)
+
     def of_groups(self, tables: ClusterRows, groups: Sequence[Answer], at: datetime) -> list[Answer]:
         """Returns the rows of groups. A group in trouble, without an episode in progress, gets a diagnosis at `at` as
         its `worst`; at most OF_GROUPS_MAX new diagnoses are made in a call. A diagnosis is made again after OF_GROUPS_S

@@ -225,14 +225,15 @@ def _hurt(episodes: Sequence[ShownEpisode], now: Now | None) -> list[ShownEpisod
 
 
 def _shared(warehouse: Warehouse, tables: ClusterRows, asked: LinkParameters, within: Window) -> OfWindow:
-    """Returns the data that all pages of a window share. For a usual window that ends now it is cached."""
+    """Returns the data that all pages of a window share. For a usual window that ends now it is cached, when
+    all its diagnoses are made: each request makes a few."""
 
     def made() -> OfWindow:
         period = of_period(tables, within, (), warehouse.diagnoses)
         return OfWindow(period, period_values(tables, period), histogram(tables, within, period.incidents))
 
     if asked.until is None and asked.window in WINDOWS:
-        return warehouse.cached(tables, SUMMED_UP, made, asked.window)
+        return warehouse.cached(tables, SUMMED_UP, made, asked.window, is_final=lambda found: found.period.is_final)
     return made()
 
 

@@ -28,23 +28,29 @@ if TYPE_CHECKING:
 SUMMED_UP = ("coverage", "incidents", "rebalances", "coordinator_events", "what_if_runs")
 SHOWN = 10
 EPISODES_MAX = 200
+DIAGNOSED_MAX = 100  # so many are made in ten requests; a page of incidents has no more
 HOLES_MAX = 50
 SEVERITIES = words_of(Severity)[::-1]  # the gravest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """The incidents of a window, of all groups or of some, and their episodes, the most harmful first."""
+    """The incidents of a window, of all groups or of some, and their episodes, the most harmful first. `is_final` says
+    that the first DIAGNOSED_MAX episodes have their diagnoses, which may change severities and join episodes."""
 
     window: Window
     names: Sequence[str]
     incidents: list[Answer]
     episodes: list[ShownEpisode]
+    is_final: bool
 
 
 def of_period(tables: ClusterRows, window: Window, names: Sequence[str], diagnoses: Diagnoses) -> Period:
     found = incidents_within(tables, window.since, window.until, Severity.WARNING, names)
-    return Period(window=window, names=names, incidents=found, episodes=diagnoses.of(tables, episodes_of(found)))
+    episodes = episodes_of(found)
+    shown = diagnoses.of(tables, episodes)
+    is_final = diagnoses.are_made(tables, episodes[:DIAGNOSED_MAX])
+    return Period(window=window, names=names, incidents=found, episodes=shown, is_final=is_final)
 
 
 def period_values(tables: ClusterRows, period: Period) -> dict[str, Any]:

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 REFUSED = {"setting": "static", "refusal": "Nobody knows.", "actual_setting": None, **dict.fromkeys(FIGURES)}
 
 
+def test_a_value_that_is_not_final() -> None:
+    """Goal: it is made again by the next request, until it is final."""
+    kept, numbers = CachedValues(), iter(range(9))
+    seen = [kept.get("list", (1,), lambda: next(numbers), lambda number: number >= 2) for _ in range(5)]
+    assert seen == [0, 1, 2, 2, 2]
+
+
 def test_made_once() -> None:
     """Goal: while the first is made, all wait for it; while another is made, all others get the first."""
     kept, made, is_making, go_on = CachedValues(), [], threading.Event(), threading.Event()

@@ -92,6 +92,7 @@ def test_a_request_makes_a_few_diagnoses(monkeypatch: pytest.MonkeyPatch) -> Non
     for expected in (NEW_MAX, NEW_MAX + 5, NEW_MAX + 5):
         assert diagnoses.of(tables, episodes) == episodes
         assert asked == [str(n) for n in range(expected)]
+        assert diagnoses.are_made(tables, episodes) == (expected == len(episodes))
     row["evidence"] = "logged"
     diagnoses.of(tables, episodes[:1])
     assert asked[-1] == "0"
