@@ -8,12 +8,15 @@ from __future__ import annotations
 import shutil
 import threading
 from itertools import pairwise
+from operator import itemgetter
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow.compute as pc
 import pytest
 
+from bench.lag_cost import table_rows
 from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.jobs.derive import (
     commit_steps,
@@ -28,14 +31,19 @@ from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.derive.judged_groups import read_judged
 from groupledger.jobs.ingest.import_logs import LogSources, import_logs
+from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.forget import forget
+from groupledger.schemas.instants import ms_of
+from groupledger.schemas.kinds.triggers import SESSION_EXPIRED
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
+from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.requests import REQUESTS
+from groupledger.schemas.words import CoordinatorEventKind
 from groupledger.transforms.forgetting import Forgotten
 from groupledger.transforms.incidents import coordinator_faults as faults_of_tables
 from lab.warehouses.ledgers import open_test_ledger
@@ -87,6 +95,7 @@ def found(
         with open_test_ledger(spark, warehouse, CLUSTER) as ledger:
             pieces.take(ledger, begin, end)
             if end == PIECES[1]:
+                with_a_fault(ledger)
                 with_logs(ledger, LogSources([simulated.broker_logs / "request-log"], []))
     with open_test_ledger(spark, warehouse, CLUSTER) as ledger:
         with_logs(ledger, LogSources([], [simulated.broker_logs / "server-log"]))
@@ -96,6 +105,24 @@ def found(
         with open_test_ledger(spark, warehouse, CLUSTER) as ledger:
             pieces.take(ledger, begin, end)
     return computed | {"later": compared()}
+
+
+def with_a_fault(ledger: Ledger) -> None:
+    """Appends the line in which a broker loads a partition, half a minute before a member drops out there."""
+    gone = ledger.arrow(MEMBERS, pc.field("leave_cause") == SESSION_EXPIRED.name, ["group_id", "left_at"]).to_pylist()
+    first = min(gone, key=itemgetter("left_at"))
+    of_group = ledger.arrow(GROUPS, pc.field("group_id") == first["group_id"], ["kafka_partition"])
+    at_ms = ms_of(first["left_at"]) - MINUTE_MS // 2
+    line = {
+        "source_file": ["moves.log"],
+        "line_number": np.array([1]),
+        "kind": [CoordinatorEventKind.PARTITION_LOADED],
+        "kafka_partition": of_group["kafka_partition"].to_numpy(),
+        "logged_at": np.array([at_ms * 1_000]),
+        "logged_date": np.array([at_ms // DAY_MS]),
+    }
+    ledger.create(COORDINATOR_EVENTS)
+    ledger.commits.append(COORDINATOR_EVENTS, table_rows(COORDINATOR_EVENTS, CLUSTER, line))
 
 
 def with_logs(ledger: Ledger, sources: LogSources) -> None:
@@ -109,12 +136,14 @@ def test_pieces(found: dict[str, Any]) -> None:
     by_new, at_once = found["pieces"]
     assert by_new == at_once
     assert len(by_new) > 10
+    assert any("coordinator_failed" in row for row in by_new)
 
 
 def test_only_time_goes_on(found: dict[str, Any]) -> None:
     """Goal: the same holds when no records come any more, and incidents that were open end."""
     by_new, at_once = found["later"]
     assert by_new == at_once
+    assert any("coordinator_failed" in row for row in by_new)
     stuck = [[row for row in found[name][0] if "rebalance_stuck" in row] for name in ("pieces", "later")]
     assert [["('is_open', True)" in row for row in rows] for rows in stuck] == [[True], [False]]
 
