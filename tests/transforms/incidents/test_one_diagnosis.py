@@ -139,3 +139,30 @@ def test_a_last_member_without_a_name() -> None:
     assert said(cause.happened, ()).format(last="") == "The group's last member left by itself."
     (first, *_) = found(members=[member("m0", -9, -1, "left")], **EMPTY)
     assert first["explanation"].startswith("The group's last member, m0 at 10.0.0.2, left by itself.")
+
+
+def test_a_group_without_members_is_in_trouble_since_they_left() -> None:
+    """Goal: lag that grew before the members left does not let their departure begin earlier."""
+    members = [member(f"m{n}", -60, 0, "left") for n in (0, 1)]
+    growing = [lag(at, 0, 50, 90, "growing", no_progress_since=AT - 20 * MINUTE) for at in (-20, -10)]
+    gone = [lag(at, 0, 50, 90, "stopped", no_progress_since=AT - 20 * MINUTE, **AWAY) for at in (1, 3)]
+    (trouble,) = found(members=members, **sampled(*growing, *gone))
+    assert (trouble["cause"], trouble["since"], trouble["until"]) == ("scaled_to_zero", AT, None)
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_trouble_ends_with_the_group(*, deleted: bool) -> None:
+    """Goal: what was wrong with a group in its last round does not go on once the group is deleted."""
+    events = [event("group_deleted", "delete_request", 9)] if deleted else []
+    diagnosed = found(members=[member("m0", -60, 0, "left")], offset_events=events, **EMPTY)
+    (trouble,) = (each for each in diagnosed if each["symptom"] != "group_gone")
+    assert (trouble["until"] is None) == (not deleted)
+
+
+def test_lag_is_that_of_the_last_round() -> None:
+    """Goal: where one diagnosis stands for two times, its lag is that of the later one, although it was less."""
+    rounds = [lag(at, 0, 50, 150, "stopped", no_progress_since=AT, **AWAY) for at in (0.5, 2)]
+    rounds += [lag(2.6, 0, 120, 150, "ok", **AWAY)]
+    rounds += [lag(at, 0, 120, 150, "stopped", no_progress_since=AT + 3 * MINUTE, **AWAY) for at in (3.2, 5)]
+    (only,) = found(members=[member("m0", -9, 0, "left")], **sampled(*rounds))
+    assert (only["since"], only["last_seen_at"], only["records_behind"]) == (AT, AT + 5 * MINUTE, 30)

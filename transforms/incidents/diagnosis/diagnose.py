@@ -14,6 +14,7 @@ of `rules`, since questions import it, and `rules` brings the reference coordina
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds.causes import CAUSE_NAMED, assignment, members, progress, refused
@@ -104,7 +105,7 @@ def _diagnosis(episode: TroubleEpisode, rows: DiagnosisRows) -> Diagnosis:
     found = judged(episode.symptoms, seen)
     if found.cause in SINCE_DEPARTURE:
         gone = [row["left_at"] for row in last_departures(episode, rows)]
-        episode = replace(episode, since=min([episode.since, *gone]))
+        episode = replace(episode, since=min(gone, default=episode.since))
     who = _who(episode, rows, lag, found)
     facts = _facts(rows, seen)
     names = _names(episode, rows, lag, who) | {"topics": _topics(episode, rows, seen)}
@@ -344,8 +345,9 @@ def _harm_of_both(one: Diagnosis, other: Diagnosis) -> Diagnosis:
         name: max((each[name] for each in (one, other) if each[name] is not None), default=None)
         for name in HARM_COLUMNS
     }
-    most = max((one, other), key=lambda each: each["records_behind"] or 0)
-    return worst | {"partitions_behind": most["partitions_behind"]}
+    behind = [each for each in (one, other) if each["records_behind"] is not None]
+    latest = max(behind, key=itemgetter("last_seen_at"), default=one)  # lag is that of when it was last seen
+    return worst | {name: latest[name] for name in ("records_behind", "partitions_behind")}
 
 
 def _incidents_of_both(one: Diagnosis, other: Diagnosis) -> Diagnosis:

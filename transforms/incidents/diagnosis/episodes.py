@@ -37,6 +37,7 @@ from groupledger.transforms.incidents.diagnosis.turnover import turnovers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from groupledger.schemas.kinds.symptoms import Symptom
     from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows
@@ -112,6 +113,15 @@ def _of_lag(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
         yield from _stretches(rows, stretch)
 
 
+def _until(rows: DiagnosisRows, last: datetime) -> datetime | None:
+    """Returns the end of a time whose last round was at `last`. It goes on if that was the group's last round, and the
+    group was not deleted afterwards."""
+    is_deleted = any(
+        row["kind"] == OffsetEventKind.GROUP_DELETED and row["happened_at"] >= last for row in rows.offset_events
+    )
+    return None if last == rows.rounds[-1]["sampled_at"] and not is_deleted else last
+
+
 def _while_well(rows: DiagnosisRows, is_so: Callable[[Row], bool]) -> Iterator[TroubleEpisode]:
     """Yields the times in which a group is well, and has lag that one may ask about."""
     for is_it, found in groupby(rows.rounds, key=is_so):
@@ -122,7 +132,7 @@ def _while_well(rows: DiagnosisRows, is_so: Callable[[Row], bool]) -> Iterator[T
                 symptoms=(BEHIND,),
                 since=rounds[0]["sampled_at"],
                 last_seen_at=last,
-                until=None if last == rows.rounds[-1]["sampled_at"] else last,
+                until=_until(rows, last),
                 rounds=rounds,
                 is_change=True,
             )
@@ -158,7 +168,7 @@ def _stretch(rows: DiagnosisRows, rounds: Sequence[Row]) -> TroubleEpisode:
         symptoms=tuple(dict.fromkeys(symptoms)),
         since=min([first, *(at for at in begun if at is not None)]),
         last_seen_at=last,
-        until=None if last == rows.rounds[-1]["sampled_at"] else last,
+        until=_until(rows, last),
         incidents=tuple(
             row
             for row in rows.incidents
@@ -181,7 +191,7 @@ def _in_one_rebalance(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
                 symptoms=(REBALANCES_GO_ON,),
                 since=since,
                 last_seen_at=last,
-                until=None if last == rows.rounds[-1]["sampled_at"] else last,
+                until=_until(rows, last),
                 rounds=rounds,
             )
 

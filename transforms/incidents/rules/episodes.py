@@ -39,7 +39,10 @@ _ID_CHARACTERS = 32
 
 @dataclass(slots=True)
 class FoldedEpisode:
+    """The sightings of an episode, in order. `is_repeated`: an earlier episode began with the same member, too."""
+
     sightings: list[Sighting] = field(default_factory=list)
+    is_repeated: bool = False
 
     @property
     def first(self) -> Sighting:
@@ -120,7 +123,13 @@ def episodes(sightings: Iterable[Sighting], rules: Rules) -> list[FoldedEpisode]
     found: dict[int, FoldedEpisode] = {}
     for number, sighting in enumerate(ordered):
         found.setdefault(links.root(number), FoldedEpisode()).sightings.append(sighting)
-    return sorted(found.values(), key=lambda episode: _order(episode.first))
+    in_order = sorted(found.values(), key=lambda episode: _order(episode.first))
+    begun: set[tuple[str | None, int | None]] = set()
+    for episode in in_order:
+        member = episode.first.member_id, episode.first.claimed_generation
+        episode.is_repeated = member in begun
+        begun.add(member)
+    return in_order
 
 
 def _order(sighting: Sighting) -> tuple[int, str, str, str]:
@@ -160,7 +169,8 @@ def episode_id(group_id: str | None, episode: FoldedEpisode) -> str:
     if episode.shared is not None:
         return _hashed("shared", episode.shared)
     if first.member_id is not None:
-        return _hashed(group_id, "member", first.member_id, first.claimed_generation)
+        happened = [first.happening] if episode.is_repeated else []
+        return _hashed(group_id, "member", first.member_id, first.claimed_generation, *happened)
     return _hashed(group_id, first.kind.name, first.happening)
 
 

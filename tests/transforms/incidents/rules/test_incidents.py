@@ -411,6 +411,15 @@ def test_ids_are_of_what_rows_are_about() -> None:
     assert other["unknown_member"]["incident_id"] != seen["unknown_member"]["incident_id"]
 
 
+def test_ids_of_a_member_in_trouble_again() -> None:
+    """Goal: two episodes that begin with the same member have two ids; the first keeps its id."""
+    lines = [event("member_failed", T + at_ms, "m-9") for at_ms in (60_000, 660_000)]
+    rows = incidents(facts(events=lines, as_of_ms=T + 10**6), RULES)
+    assert len(rows) == len({row["incident_id"] for row in rows}) == len({row["episode_id"] for row in rows}) == 2
+    (alone,) = incidents(facts(events=lines[:1], as_of_ms=T + 10**6), RULES)
+    assert rows[0]["incident_id"] == alone["incident_id"]
+
+
 def test_stronger_evidence_wins() -> None:
     """Goal: evidence from a log takes the place of the guess; the two are never mixed in one row."""
     silent = tenure("m-1", 10, 50, leave_cause="session_expired", leave_cause_confidence=0.85)
