@@ -5,12 +5,14 @@ itself, and then nothing is left to undo. A group that was moved forward never r
 it. Its earlier offset brings back the skipped records, and with them all that the group has read since. So an undo
 comes with the skipped ranges, for another group to read, and with the number of records that would be read again.
 
-Present offsets are those of `committed_offsets`: so far the ledger knows, and a group may be further by now.
+Present offsets are those of `committed_offsets`: so far the ledger knows, and a group may be further by now. An offset
+that was removed after the act counts as it was then: the group had read up to it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.group_timeline import places
@@ -18,14 +20,20 @@ from groupledger.jobs.ask.offsets_at import reset_file_lines
 from groupledger.jobs.process.output import number_of
 from groupledger.jobs.process.terminal import printable
 from groupledger.schemas.words import OffsetEventKind, OffsetStatus
+from groupledger.transforms.coverage.rules.coverage_at import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.process.output import Answer
 
 RANGES_MAX = 100
+REMOVALS = (
+    *(OffsetEventKind.DELETED, OffsetEventKind.GROUP_DELETED, OffsetEventKind.TOPIC_DELETED),
+    *(OffsetEventKind.EXPIRED, OffsetEventKind.REMOVED),
+)
 NOT_KNOWN = "their offsets before are not known"
 READ_UP_TO = "the group has committed up to its offsets before again, so that nothing is left to undo"
 WENT_BACK = "the group has gone back to its offsets before, or further, so that nothing is left to undo"
@@ -35,7 +43,8 @@ WENT_BACK = "the group has gone back to its offsets before, or further, so that 
 class Undo:
     """The undo of an act: the file's `lines`, the partitions that it leaves out, as (reason, topic, partition), and the
     ranges of records that the act skipped and the group has not gone back to, as (topic, partition, from, to), `to`
-    included. The file moves the group back by `moved_back` records, of them `never_read` that it skipped."""
+    included. The file moves the group back by `moved_back` records, of them `never_read` that it skipped. `removed_at`
+    is when offsets of the act were last removed after it."""
 
     group: str
     lines: Sequence[str]
@@ -43,10 +52,16 @@ class Undo:
     skipped: Sequence[tuple[str, int, int, int]]
     moved_back: int
     never_read: int
+    removed_at: datetime | None = None
 
     def notes(self) -> Iterator[str]:
         """Yields sentences about the file: what it leaves out, and which records it makes the group read again. All
         names are escaped."""
+        if self.removed_at is not None:
+            yield (
+                f"Careful: offsets of {printable(self.group)} were removed later, at {iso(self.removed_at)}."
+                " To get those back, take the --undo of that removal."
+            )
         for reason in dict.fromkeys(reason for reason, *_ in self.left_out):
             units = [(printable(topic), partition) for why, topic, partition in self.left_out if why == reason]
             yield f"left out: {places(units)}: {reason}"
@@ -70,12 +85,14 @@ class Undo:
 def undo(tables: ClusterRows, act: Answer) -> Undo:
     """Returns the undo of an act (`jobs.ask.audit`)."""
     group = act["group_id"]
-    present = present_offsets(tables, [group])
+    present, removed = present_offsets(tables, [group]), _removed_later(tables, act)
     kept, left_out, skipped = [], [], []
     moved_back = never_read = 0
     for row in act["partitions"]:
         topic, partition, before = row["topic"], row["partition"], row["offset_before"]
         now = present.get((group, topic, partition))
+        if now is None and (topic, partition) in removed:
+            now = removed[topic, partition]["offset_before"]
         reason = _why_left_out(row, now)
         if reason is not None:
             left_out.append((reason, topic, partition))
@@ -94,7 +111,20 @@ def undo(tables: ClusterRows, act: Answer) -> Undo:
         skipped=skipped,
         moved_back=moved_back,
         never_read=never_read,
+        removed_at=max((row["happened_at"] for row in removed.values()), default=None),
     )
+
+
+def _removed_later(tables: ClusterRows, act: Answer) -> dict[tuple[str, int], Answer]:
+    """Returns the last removal of each offset that an act moved, by topic and partition."""
+    columns = ("topic", "partition", "happened_at", "offset_before")
+    of_group, is_removal = ("group_id", "=", act["group_id"]), ("kind", "in", REMOVALS)
+    found = tables.rows(
+        "offset_events", of_group, is_removal, ("happened_at", ">", act["happened_at"]), columns=columns
+    )
+    moved = {(row["topic"], row["partition"]) for row in act["partitions"] if row["kind"] not in REMOVALS}
+    in_order = sorted(found, key=itemgetter("happened_at"))
+    return {place: row for row in in_order if (place := (row["topic"], row["partition"])) in moved}
 
 
 def _why_left_out(row: Answer, now: int | None) -> str | None:

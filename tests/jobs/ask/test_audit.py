@@ -151,6 +151,23 @@ def test_undoing_a_move_forward(moved_forward: Path) -> None:
     assert "back by 700 records that lie below its present offsets" in deletion.stderr
 
 
+@pytest.mark.parametrize(("reached", "file"), [(950, ""), (500, "orders,0,900\n")])
+def test_undoing_a_reset_of_a_group_that_is_gone(tmp_path: Path, reached: int, file: str) -> None:
+    """Goal: whoever undoes a reset of a group that was deleted later sees that, and the group had read up to its former
+    offset again before, or had not."""
+    fill(tmp_path, "pay", "orders", "m")
+    event = {"group_id": "pay", "topic": "orders", "partition": 0, "happened_at": AT, "kafka_partition": 7}
+    event |= {"kafka_offset": 40, "kind": "rewound", "cause": "no_member", "records_repeated": 800}
+    gone = {**event, "kafka_offset": 70, "kind": "group_deleted", "happened_at": AT + MINUTE, "cause": None}
+    gone |= {"offset_before": reached, "offset_after": None, "records_repeated": None}
+    write(tmp_path, "offset_events", {**event, "offset_before": 900, "offset_after": 100}, gone)
+    plan = run(tmp_path, "audit", "pay", "--undo", "7/40")
+    assert plan.stdout == file
+    assert "offsets of pay were removed later, at 2026-01-01T12:01:00.000Z" in plan.stderr
+    assert (READ_UP_TO in plan.stderr) == (not file)
+    assert "removed later" not in run(tmp_path, "audit", "pay", "--undo", "7/70").stderr
+
+
 def test_past_offsets_of_a_group_that_went_on(moved_forward: Path) -> None:
     """Goal: a file of past offsets comes with a warning if it would move the group back, by how many records; the file
     itself has no word of it, and a look at the past has no warning."""

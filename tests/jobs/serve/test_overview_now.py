@@ -76,7 +76,7 @@ def test_a_time_of_the_past_has_no_now(client: Client) -> None:
 def test_each_count_says_what_it_counts(client: Client) -> None:
     """Goal: nobody has to guess whether a number is of groups or of incidents."""
     found = re.findall(r"<h2>([^<]*)</h2>\n<dl>", page(client, "?window=6h"))
-    assert found == ["Groups by lag status", "Groups by state", "Incidents within 6h"]
+    assert found == ["Groups by lag status", "Groups by state", "Episodes within 6h"]
 
 
 def test_a_group_that_ended_says_so(tmp_path: Path) -> None:
