@@ -378,6 +378,11 @@ def of_lag(api: APIRouter, warehouse: Warehouse) -> None:
                 f"The lag of {found.partitions_without_lag:,} partitions is not known, and no_commit is `error`: see"
                 " the flags of the group's lag, or choose another no_commit."
             )
+        if not rows:
+            raise InputError(
+                "The newest round has no committed offset of the group: it has ended, or has not committed there. Ask"
+                " for another group or topic."
+            )
         if found.lag is None:
             raise InputError(
                 "No lag of the group is known: the newest round lacks the ends of its topics. Ask again after the next."

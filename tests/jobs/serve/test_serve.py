@@ -405,7 +405,9 @@ def test_burrow_without_lag(tmp_path_factory: pytest.TempPathFactory) -> None:
         found = client.get(f"{consumers}/ahead/status").json["status"]
         assert (found["status"], found["totallag"], found["maxlag"]) == ("ERR", 0, None)
         assert [(each["status"], each["current_lag"]) for each in found["partitions"]] == [("REWIND", None)]
-        assert client.get(path("ahead", "/lag/total")).status == 400
+        for name, words in (("ahead", "lacks the ends"), ("gone", "has ended")):
+            total = client.get(path(name, "/lag/total"))
+            assert (total.status, words in total.json["detail"]) == (400, True)
 
 
 def test_a_writer_goes_on(tmp_path_factory: pytest.TempPathFactory) -> None:
