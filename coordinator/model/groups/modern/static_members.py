@@ -46,6 +46,12 @@ class GroupWithStaticMembers(ModernGroup[Member, Target]):
             and (each.instance_id is None or each.instance_id != member.instance_id)
         ]
 
+    def members_with(self, member: Member) -> dict[str, Member]:
+        """Returns the members by id, as if `member` was there, which may replace a static member."""
+        kept = {each.member_id for each in self.others(member)}
+        known = {each.member_id: each for each in self.members.values()} | {member.member_id: member}
+        return {name: each for name, each in known.items() if each is member or name in kept}
+
     def _remove(self, member: Member) -> None:
         super()._remove(member)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:

@@ -116,9 +116,7 @@ def _new_target(
 ) -> Partitions:
     """Computes a target for all members, writes the changes, and returns the target of the requesting member."""
     before, member = before_and_after
-    members = {each.member_id: each for each in group.members.values()}
-    members[member.member_id] = member
-    members = {name: each for name, each in members.items() if each is member or each in group.others(member)}
+    members = group.members_with(member)
     subscribers = {
         name: Subscriber(each.instance_id, _topic_ids(group, each, operation), group.target_of(name, each.instance_id))
         for name, each in members.items()

@@ -338,11 +338,10 @@ def _new_target(
     operation: Operation,
 ) -> dict[str, Tasks]:
     """Gets a target for all members from the assignor, and writes the changes."""
-    members = {each.member_id: each for each in group.members.values()}
-    if member is not None:
-        members[member.member_id] = member
-        members = {name: each for name, each in members.items() if each is member or each in group.others(member)}
-    before = group.target if member is None else group.targets_with(member)
+    if member is None:
+        members, before = {each.member_id: each for each in group.members.values()}, group.target
+    else:
+        members, before = group.members_with(member), group.targets_with(member)
     found: dict[str, Tasks] = dict.fromkeys(members, frozenset())
     if configured.is_ready:
         asked = TasksToAssign(
