@@ -16,6 +16,7 @@ from groupledger.jobs.derive.settled_faults import (
     read_settled,
     settled_until_ms,
 )
+from groupledger.jobs.process.clock import HOUR_MS
 from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.delta_log import dataset, rows_where, table_uri
 from groupledger.jobs.warehouse.tables import is_open
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.incidents.coordinator_faults import Span
     from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault, Outage
-
-HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def _searched(ledger: Ledger, before: Settled) -> Searched:
     groups = _columns(ledger, GROUPS, GROUP_COLUMNS)
     gone = placed(departed, groups)
     quiet = {
-        span: before.silences[span] if span in before.silences else [*silences(seconds([_records(ledger, *span)]))]
+        span: before.silences[span] if span in before.silences else [*silences(seconds(_records(ledger, *span)))]
         for span in bursts(gone)
     }
     faults = faults_of([*moves(lines), *(each for outages in quiet.values() for each in outages)])

@@ -36,6 +36,7 @@ from groupledger.jobs.derive.rebalance_stretches import stuck_rebalances
 from groupledger.jobs.derive.troubles import gathering, look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.chunks import chunks
+from groupledger.jobs.process.clock import HOUR_MS
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.known_until import note_until, noted_until
@@ -78,7 +79,6 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.transforms.troubles import Trouble
 
-HOUR_MS = 3_600_000
 NEEDED = (COVERAGE, GENERATIONS, REBALANCES, MEMBERS, COORDINATOR_RECORDS, ASSIGNMENTS)
 
 

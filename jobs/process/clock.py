@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-DAY_MS = 86_400_000
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 
 def now_ms() -> int:

@@ -6,16 +6,16 @@ As in a pipeline, the decoder decodes the records. The fold takes them as those 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from groupledger.schemas.instants import LATEST_MS
 from groupledger.schemas.words import Completeness
 from groupledger.transforms.history.rules.events import Coverage
 from groupledger.transforms.history.rules.fold import fold
-from groupledger.transforms.incidents.coordinator_faults import RECORD_COLUMNS, seconds
+from groupledger.transforms.incidents.coordinator_faults import DEPARTURES, RECORD_COLUMNS, counted, seconds
 from groupledger.transforms.incidents.rules import CoordinatorEvent, GroupFacts
 from groupledger.transforms.incidents.rules.blameless import is_unexplained, partition_of, stated_leaves
 from groupledger.transforms.incidents.rules.coordinator_faults import (
@@ -27,6 +27,7 @@ from groupledger.transforms.incidents.rules.coordinator_faults import (
     moves,
     silences,
 )
+from groupledger.transforms.incidents.rules.inferred import milliseconds
 from groupledger.transforms.logs.rules.server_log import entries, parse_entry
 from groupledger.transforms.privacy import Privacy
 from groupledger.transforms.records.decode import decode_batches
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault
     from lab.truth.histories import Entry
 
     Row = dict[str, Any]
@@ -72,25 +72,20 @@ def facts_of_capture(folder: Path, server_logs: Iterable[Path] = ()) -> dict[str
         facts.coordinators = coordinators(lines)
         found[group_id] = facts
     records = capture.select(["partition", "timestamp", "offset"]).rename_columns(RECORD_COLUMNS)
-    faults = [counted(fault, found.values()) for fault in faults_of([*moves(lines), *silences(seconds([records]))])]
+    faults = counted(faults_of([*moves(lines), *silences(seconds(records))]), _departures(found.values()))
     for facts in found.values():
         facts.faults = faults
     return found
 
 
-def counted(fault: CoordinatorFault, groups: Iterable[GroupFacts]) -> CoordinatorFault:
-    """Returns the fault of a coordinator with the number of unexplained departures during it in the history, and of the
-    groups that have any."""
-    hit: list[list[Row]] = []
-    of_others: list[list[Row]] = []
+def _departures(groups: Iterable[GroupFacts]) -> pa.Table:
+    """Returns the unexplained departures in the history, as `counted` takes them."""
+    gone = []
     for facts in groups:
-        stated = stated_leaves(facts)
-        gone = [row for row in facts.members if is_unexplained(row, fault.from_ms, fault.until_ms, stated)]
-        if gone:
-            (hit if partition_of(facts) in fault.partitions else of_others).append(gone)
-    if fault.holds_others_up:
-        hit = hit or of_others
-    return replace(fault, groups=len(hit), departures=sum(map(len, hit)))
+        of_group, stated = {"group_id": facts.group_id, "kafka_partition": partition_of(facts)}, stated_leaves(facts)
+        left = [row["left_at"] for row in facts.members if is_unexplained(row, 0, LATEST_MS, stated)]
+        gone += [of_group | {"left_ms": milliseconds(at_us)} for at_us in left]
+    return pa.Table.from_pylist(gone, DEPARTURES.append(pa.field("kafka_partition", pa.int32())))
 
 
 def line_of_row(row: Row) -> PartitionLine:

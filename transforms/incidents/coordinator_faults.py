@@ -106,22 +106,21 @@ def bursts(gone: pa.Table) -> list[Span]:
     return spans[:BURSTS_MAX]
 
 
-def seconds(records: Iterable[pa.Table]) -> dict[int, dict[int, Second]]:
+def seconds(records: pa.Table) -> dict[int, dict[int, Second]]:
     """Returns the seconds in which records were written, by partition of `__consumer_offsets`."""
+    at_us = records["kafka_timestamp"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    in_second = pa.table(
+        {
+            "partition": records["kafka_partition"],
+            "second": pc.divide(at_us, 1_000_000),
+            "kafka_offset": records["kafka_offset"],
+        }
+    ).group_by(["partition", "second"])
+    offsets = in_second.aggregate([([], "count_all"), ("kafka_offset", "min"), ("kafka_offset", "max")])
     found: defaultdict[int, dict[int, Second]] = defaultdict(dict)
-    for table in records:
-        at_us = table["kafka_timestamp"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-        in_second = pa.table(
-            {
-                "partition": table["kafka_partition"],
-                "second": pc.divide(at_us, 1_000_000),
-                "kafka_offset": table["kafka_offset"],
-            }
-        ).group_by(["partition", "second"])
-        offsets = in_second.aggregate([([], "count_all"), ("kafka_offset", "min"), ("kafka_offset", "max")])
-        for row in offsets.to_pylist():
-            written = Second(row["count_all"], row["kafka_offset_min"], row["kafka_offset_max"])
-            found[row["partition"]][row["second"]] = written
+    for row in offsets.to_pylist():
+        written = Second(row["count_all"], row["kafka_offset_min"], row["kafka_offset_max"])
+        found[row["partition"]][row["second"]] = written
     return dict(found)
 
 

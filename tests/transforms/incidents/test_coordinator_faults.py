@@ -57,7 +57,7 @@ def test_faults_of_a_recorded_cluster() -> None:
     for with_logs in (True, False):
         gone, records = tables(with_logs=with_logs)
         lines = [line_of_row(row) for row in log_rows(LOGS if with_logs else []) if row["kind"] in (LOADED, *GIVEN_UP)]
-        found = counted(faults_of([*moves(lines), *silences(seconds([records]))]), gone)
+        found = counted(faults_of([*moves(lines), *silences(seconds(records))]), gone)
         assert [fault.groups for fault in found if is_fault(fault)] == [3, 3]
         assert set(hit(found, gone)["group_id"].to_pylist()) == HIT[0]
         assert bursts(gone)

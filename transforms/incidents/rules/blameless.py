@@ -92,15 +92,14 @@ def _relieved(sighting: Sighting, facts: GroupFacts, partition: int | None, stat
     """Returns a rewind that came with a move of the coordinator as a commit that was sent again: nobody need have read
     anything again. Members that were lost to a fault and did not come back are still gone, but are not to blame."""
     of_time = [each for each in facts.faults if each.holds(sighting.first_ms)]
-    of_others = [each for each in of_time if not each.is_clean]
-    of_time = [each for each in of_time if partition in each.partitions]
-    if sighting.kind == kinds.OFFSET_REWIND and of_time:
+    own = [each for each in of_time if partition in each.partitions]
+    if sighting.kind == kinds.OFFSET_REWIND and own:
         return replace(_sent_again(sighting), root=roots.COORDINATOR_FAILOVER, severity=Severity.INFO)
-    if sighting.root == roots.CLIENT_SEEK_OR_RESET and of_others:
+    if sighting.root == roots.CLIENT_SEEK_OR_RESET and not all(each.is_clean for each in of_time):
         # The coordinator may wait for the broker to copy a commit, and the client sends the commit again meanwhile.
         return replace(_sent_again(sighting), root=roots.UNKNOWN)
     is_empty = sighting.kind == kinds.GROUP_WITHOUT_MEMBERS and sighting.member_id not in stated
-    if is_empty and any(map(is_fault, of_time)):
+    if is_empty and any(map(is_fault, own)):
         known = tuple(sorted({*sighting.known} - HOW_THEY_LEFT | {Fact.COORDINATOR_FAILED}))
         return replace(sighting, root=roots.COORDINATOR_FAILOVER, known=known)
     return sighting
