@@ -5,7 +5,7 @@ its inputs, so a second run does nothing, and a changed lock file or JAR list is
 - `.venv/`   from requirements/build.lock and requirements/project.lock, every file checked by its hash. Pyspark, which
              is a download of 450 MB and has to be built, is installed beside all others.
 - `.jars/`   by `groupledger setup` (`jobs.process.jars`): what Spark needs, and a whole Kafka broker for tests, demo
-             and benchmarks.
+             and benchmarks. Then the archive of the broker's classes (`lab.kafka.class_archive`).
 With `--for-demo`, for `make demo`, only what one run of it needs: the packages of requirements/spark.lock, no broker,
 and no archive of Spark's classes. An environment with all packages is left as it is.
 With `--with-cluster`, for `make test-cluster`, also Hadoop's S3 client, and
@@ -58,6 +58,7 @@ def main() -> int:
             run([*own_setup, "--with-s3"])
             return 0
         run(own_setup)
+        run([str(PYTHON), "-m", "lab.kafka.class_archive"])
         install_browser()
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)

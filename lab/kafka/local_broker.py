@@ -42,6 +42,8 @@ _JARS = Path(__file__).resolve().parents[2] / ".jars"
 KAFKA_JARS = _JARS / "kafka"
 """The JARs of Kafka 4.2."""
 JARS_OF_RELEASE = {"4.2": KAFKA_JARS, "4.4": _JARS / "kafka-4.4"}
+CLASS_ARCHIVE = _JARS / "kafka-classes.jsa"
+"""The classes of a broker of 4.2, ready for the JVM that made it (`class_archive`)."""
 
 # For JVMs that live for seconds: the first compiler only, and the collector without threads of its own. A start then
 # costs 3.7 s of processor time rather than 6.3 s (medians of five). A benchmark passes its own options.
@@ -181,8 +183,9 @@ class LocalBroker:
             self.stop()
             raise
 
-    def stop(self) -> None:
-        """Ends the broker's process and waits for its end. Does nothing if the broker is not started."""
+    def stop(self, seconds_max: float = STOP_SECONDS_MAX) -> None:
+        """Ends the broker's process and waits for its end; kills it if it takes longer than `seconds_max`. Does nothing
+        if the broker is not started."""
         if self._process:
             self._process.terminate()
         # Before the process is reaped: a watchdog must never hold a process id that is free for others.
@@ -192,7 +195,7 @@ class LocalBroker:
             self._watchdog = None
         if self._process:
             try:
-                self._process.wait(STOP_SECONDS_MAX)
+                self._process.wait(seconds_max)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -322,7 +325,8 @@ def run_tool(
 
 
 def _java(jars: Path) -> list[str]:
-    """Returns the Java command with the class path, and with UTF-8, since Java 17 would follow the locale."""
+    """Returns the Java command with the class path, and with UTF-8, since Java 17 would follow the locale. The JVM uses
+    the class archive if there is one, and says nothing where it does not fit."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
     if shutil.which(java) is None:
@@ -330,7 +334,10 @@ def _java(jars: Path) -> list[str]:
             f"No Java was found at {java!r}: install a Java 17 or 21 runtime, or point JAVA_HOME at one."
         )
     class_path = ":".join(map(str, [*_logging_jars(), *_kafka_jars(jars)]))
-    return [java, "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", class_path]
+    encoding = ("-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
+    is_archived = jars == KAFKA_JARS and CLASS_ARCHIVE.is_file()
+    archive = (f"-XX:SharedArchiveFile={CLASS_ARCHIVE}", "-Xlog:cds*=off") if is_archived else ()
+    return [java, *encoding, *archive, "-cp", class_path]
 
 
 def _kafka_jars(jars: Path) -> list[Path]:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from lab.kafka.local_broker import LocalBroker, LocalKafkaError, run_tool
+from lab.kafka import local_broker
+from lab.kafka.local_broker import CLASS_ARCHIVE, SHORT_LIVED_JVM, LocalBroker, LocalKafkaError, run_tool
 from lab.kafka.topics import make_topics
 
 if TYPE_CHECKING:
@@ -133,3 +134,22 @@ def test_absent_jars_and_java_name_the_remedy(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(LocalKafkaError, match="install a Java 17 or 21 runtime, or point JAVA_HOME at one"):
         run_tool("kafka.Kafka")
+
+
+@pytest.mark.skipif(not CLASS_ARCHIVE.is_file(), reason="`make setup` makes the archive")
+def test_the_class_archive_is_used_if_it_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka's classes come from the archive; one that does not fit is passed over, and nothing is said of it."""
+
+    def loaded_from() -> str:
+        options = (*SHORT_LIVED_JVM, "-Xlog:class+load")
+        said = run_tool("kafka.tools.StorageTool", "random-uuid", jvm_options=options).splitlines()
+        (line,) = (line for line in said if " org.apache.kafka.common.Uuid " in line)
+        return line.partition("source: ")[2]
+
+    assert loaded_from() == "shared objects file (top)"
+    broken = tmp_path / "classes.jsa"
+    broken.write_bytes(b"no archive")
+    monkeypatch.setattr(local_broker, "CLASS_ARCHIVE", broken)
+    assert loaded_from().endswith(".jar")
+    (uuid,) = run_tool("kafka.tools.StorageTool", "random-uuid").split()
+    assert uuid

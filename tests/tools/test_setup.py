@@ -19,7 +19,7 @@ OWN = "groupledger setup"
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], [f"{OWN} --with-broker"]),
+        ([], [f"{OWN} --with-broker", "python -m lab.kafka.class_archive"]),
         (["--for-demo"], [f"{OWN} --without-archive"]),
         (["--with-cluster"], [f"{OWN} --with-broker --with-s3"]),
     ],
