@@ -35,16 +35,16 @@ from groupledger.jobs.warehouse.storage import STATE_FOLDER, LocalStorage, open_
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from py4j.protocol import Py4JJavaError
 
     from groupledger.jobs.kafka.offsets_topic import TopicRange
-    from groupledger.jobs.process.settings import KafkaSettings, Settings
+    from groupledger.jobs.process.settings import KafkaSettings, LogSettings, Settings
     from groupledger.jobs.warehouse.storage import Storage
 
-    Place = tuple[KafkaSettings, str]
-    """How to log in, and the address."""
+    Place = tuple[Settings, str]
+    """The settings of a cluster, and its address."""
 
 GOOD, BAD, UNKNOWN = "good", "bad", "unknown"
 STATE_WIDTH = len(UNKNOWN) + 2
@@ -74,7 +74,7 @@ class Check:
 
 def diagnose(settings: Settings, warehouse: str | None, clusters: Mapping[str, Place]) -> Iterator[Check]:
     """Yields each check as soon as it is made: of this machine, of the warehouse if one is given, and of each cluster
-    in `clusters`, which has the login and the address of each by its name in the tables."""
+    in `clusters`, which has the settings and the address of each by its name in the tables."""
     yield python()
     yield from writing()
     if warehouse is not None:
@@ -84,7 +84,10 @@ def diagnose(settings: Settings, warehouse: str | None, clusters: Mapping[str, P
         if warehouse is not None:
             check = groups(ClusterRows(warehouse, name))
             yield replace(check, about=about + check.about)
-        for check in cluster_checks(*clusters[name]) if name in clusters else ():
+        of_cluster, address = clusters.get(name, (settings, None))
+        for check in logs(of_cluster.logs):
+            yield replace(check, about=about + check.about)
+        for check in () if address is None else cluster_checks(of_cluster.kafka, address):
             yield replace(check, about=about + check.about)
 
 
@@ -123,13 +126,17 @@ def python() -> Check:
 def writing() -> Iterator[Check]:
     """Yields the checks of what only commands that write need: packages, Java, JARs and memory. If pyspark is not
     installed, yields one check that says so."""
-    there = {each.name.lower().replace("_", "-") for each in distributions()}
+    there = installed()
     if SPARK not in there:
         finding = "is not installed: this environment can ask and serve, and can't write"
         yield Check(SPARK, UNKNOWN, finding, f"to write, {INSTALL_SPARK}")
         return
     yield from packages(there)
     yield from (java(), jars(SPARK_JARS), memory(spark_defaults()["spark.driver.memory"]))
+
+
+def installed() -> set[str]:
+    return {each.name.lower().replace("_", "-") for each in distributions()}
 
 
 def packages(there: set[str]) -> Iterator[Check]:
@@ -246,6 +253,35 @@ def write_check(warehouse: str) -> Check:
         remedy = "use a file system that creates a file only if it does not exist"
         return Check("warehouse", BAD, f"{warehouse} gives a name that is taken away again", remedy)
     return Check("warehouse", GOOD, f"{warehouse} can be written")
+
+
+def logs(settings: LogSettings) -> Iterator[Check]:
+    """Yields a check of each kind of log that the settings name for the monitor."""
+    for about, paths, names in (
+        ("request log", settings.request_logs, settings.request_log_names),
+        ("server log", settings.server_logs, settings.server_log_names),
+    ):
+        if paths and SPARK in installed():  # without it there is no monitor that would read them
+            yield log_check(about, paths, names)
+
+
+def log_check(about: str, paths: Sequence[Path], names: str) -> Check:
+    """Looks whether there are files of a log in `paths`, which a monitor may read. Until a broker writes the first one,
+    a folder may well be empty."""
+    from groupledger.jobs.ingest.log_files import list_log_files
+
+    places = ", ".join(map(str, paths))
+    try:
+        files = list_log_files(paths, names, lambda _: None)
+    except (InputError, OSError) as error:
+        return Check(about, BAD, f"{error}", f"correct `logs` in the settings, or let this user read {places}")
+    unreadable = [str(file) for file in files if not os.access(file, os.R_OK)]
+    if unreadable:
+        found = f"{len(unreadable):,} of {len(files):,} files can't be read, such as {unreadable[0]}"
+        return Check(about, BAD, found, "let this user read them")
+    if not files:
+        return Check(about, UNKNOWN, f"no file {names} in {places} yet")
+    return Check(about, GOOD, f"{len(files):,} files in {places}")
 
 
 def missing_folders(folder: Path) -> list[Path]:

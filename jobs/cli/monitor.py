@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import on_warehouse, places_of, settings_of
+from groupledger.jobs.cli.options import check_logs, on_warehouse, places_of, settings_of
 from groupledger.jobs.monitor.rules import interval_seconds
-from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.signals import StopOnSignal
-from groupledger.jobs.process.terminal import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from groupledger.jobs.cli.options import Job
-    from groupledger.jobs.process.settings import Settings
 
 BOOTSTRAP_SERVERS = click.option(
     "--bootstrap-servers", required=True, metavar="HOST:PORT", help="The brokers of the cluster."
@@ -70,7 +64,7 @@ def monitor(job: Job, *, bootstrap_servers: str | None, interval: int, metrics_p
     if not places:
         raise click.UsageError("Give --bootstrap-servers, or name the cluster and its brokers in `clusters` of --conf.")
     settings = {name: settings_of(job.conf, name) for name in places}
-    check_logs(settings)
+    check_logs(settings.values())
     from groupledger.jobs.gate.troubles import listen_to_kafka
     from groupledger.jobs.monitor.clusters import MonitoredCluster, run_monitor
     from groupledger.jobs.process.log_lines import log_lines
@@ -80,13 +74,3 @@ def monitor(job: Job, *, bootstrap_servers: str | None, interval: int, metrics_p
     clusters = [MonitoredCluster(settings[name], place) for name, place in places.items()]
     with StopOnSignal() as stop:
         run_monitor(job.warehouse, clusters, interval, metrics_port, stop)
-
-
-def check_logs(settings: Mapping[str, Settings]) -> None:
-    """Raises InputError if several clusters name the same log: its lines do not name their cluster."""
-    named = Counter(path for each in settings.values() for path in (*each.logs.request_logs, *each.logs.server_logs))
-    for path, times in named.items():
-        if times > 1:
-            raise InputError(
-                f"The settings are wrong: logs: {printable(str(path))} is a log of one cluster: name it in `clusters`."
-            )

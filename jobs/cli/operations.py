@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from groupledger.jobs.cli.options import AS_JSON, CLUSTER, CONF, WAREHOUSE, on_warehouse, places_of, settings_of
+from groupledger.jobs.cli.options import (
+    AS_JSON,
+    CLUSTER,
+    CONF,
+    WAREHOUSE,
+    check_logs,
+    on_warehouse,
+    places_of,
+    settings_of,
+)
 from groupledger.jobs.process.output import print_answers, say
 
 if TYPE_CHECKING:
@@ -96,7 +105,8 @@ def doctor(
     from groupledger.jobs.cli.doctor import BAD, diagnose, print_check, report
 
     places = places_of(settings, cluster, bootstrap_servers)
-    clusters = {name: (settings_of(conf, name).kafka, place) for name, place in places.items()}
+    clusters = {name: (settings_of(conf, name), place) for name, place in places.items()}
+    check_logs(of_cluster for of_cluster, _ in clusters.values())
     checks = []
     for check in diagnose(settings, warehouse, clusters):
         if not for_others:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property, partial, wraps
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.output import say, warn
 from groupledger.jobs.process.places import local_path
+from groupledger.jobs.process.terminal import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
     from groupledger.jobs.ask.cluster_rows import ClusterRows
@@ -71,6 +74,18 @@ def places_of(settings: Settings, cluster: str | None, bootstrap_servers: str | 
         return {settings.cluster: bootstrap_servers}
     places = {name: each.bootstrap_servers for name, each in settings.clusters.items()}
     return places if cluster is None else {name: place for name, place in places.items() if name == cluster}
+
+
+def check_logs(settings: Iterable[Settings]) -> None:
+    """Raises InputError if the settings of several clusters name the same log: its lines do not name their cluster. One
+    cluster may have both kinds of log in one folder."""
+    named = Counter(path for each in settings for path in {*each.logs.request_logs, *each.logs.server_logs})
+    for path, times in named.items():
+        if times > 1:
+            raise InputError(
+                f"The settings are wrong: logs: {printable(str(path))} is a log of one cluster: write its `logs` below"
+                " the name of that cluster in `clusters`."
+            )
 
 
 @dataclass

@@ -76,6 +76,24 @@ def test_without_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert "pip install 'groupledger[spark]'" in str(checks["pyspark"].remedy)
 
 
+def test_logs(tmp_path: Path) -> None:
+    """Goal: the logs that a monitor is to import are looked for as it looks for them, and what it could not read is
+    named."""
+    (tmp_path / "server.log").write_text("")
+    (tmp_path / "empty").mkdir()
+    settings = load_settings().logs
+
+    def states(**paths: Path) -> list[tuple[str, str]]:
+        named = settings.model_copy(update={name: [path] for name, path in paths.items()})
+        return [(check.about, check.state) for check in doctor.logs(named)]
+
+    assert states() == []
+    # Both kinds of log may lie in one folder.
+    assert states(server_logs=tmp_path, request_logs=tmp_path) == [("request log", UNKNOWN), ("server log", GOOD)]
+    assert states(server_logs=tmp_path / "empty") == [("server log", UNKNOWN)]
+    assert states(request_logs=tmp_path / "gone") == [("request log", BAD)]
+
+
 def test_jars(tmp_path: Path) -> None:
     """Goal: each JAR that is missing is named."""
     assert "spark-sql-kafka-0-10 missing" in jars(tmp_path).finding

@@ -296,5 +296,9 @@ def test_what_the_command_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path.write_text(
         "{logs: {server_logs: [/l]}, clusters: {east: {bootstrap_servers: 'e:1'}, west: {bootstrap_servers: 'w:1'}}}"
     )
-    code, said = run(*start)
-    assert (code, "/l is a log of one cluster" in said) == (2, True)
+    for command in (start, ("doctor", *start[3:])):
+        code, said = run(*command)
+        assert (code, "/l is a log of one cluster" in said) == (2, True)
+    # One folder may have both logs of a cluster.
+    path.write_text("{logs: {server_logs: [/l], request_logs: [/l]}, clusters: {east: {bootstrap_servers: 'e:1'}}}")
+    assert run(*start) == (0, "")
