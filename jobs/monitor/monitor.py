@@ -269,6 +269,7 @@ class RoundLoop:
             stalled_ms=self._report.stalled_ms,
             commits_known_ms=self._pending.known_ms,
             ahead_ms=self._last_ms - now_ms(),
+            is_loaded=self.state.is_recovered.is_set(),
         )
         stalled_after_s = self.ledger.settings.monitor.stalled_after_s
         return troubles(vitals, now_ms(), self._interval_s, stalled_after_s, self._lag_age_max_ms)
@@ -330,6 +331,7 @@ class RoundLoop:
             for worker in (self._ingesting, *workers):
                 worker.check()
             if not self.state.is_recovered.wait(CATCH_UP_POLL_S):
+                self._publish(self._report)  # the ingest goes on meanwhile
                 continue
             if not self._stop.wait(wait_s(time.time(), self._interval_s, self._ends_took_s)):
                 self._is_between_rounds.clear()

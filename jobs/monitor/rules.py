@@ -196,7 +196,8 @@ class Vitals:
     """Holds the values that decide whether the monitor is healthy. `round_age_ms` is how long ago the last round was
     published, None before the first; `lag_offsets` is how many offsets the ingest had not read of those below that
     round's ends. `commits_known_ms` is the time of the newest round whose commits are all read. `ahead_ms` is how far
-    the last round's time is ahead of the host's clock; above 0, the clock was set back."""
+    the last round's time is ahead of the host's clock; above 0, the clock was set back. `is_loaded` is whether the
+    commits of the tables are in memory, which comes before the first round."""
 
     is_ingesting: bool
     round_age_ms: int | None
@@ -204,6 +205,7 @@ class Vitals:
     stalled_ms: Mapping[int, int]
     commits_known_ms: int | None = None
     ahead_ms: int = 0
+    is_loaded: bool = True
 
 
 def clock_is_behind(ahead_ms: int, interval_s: int) -> str | None:
@@ -219,16 +221,22 @@ def clock_is_behind(ahead_ms: int, interval_s: int) -> str | None:
     )
 
 
+def before_first_round(vitals: Vitals) -> str:
+    """Returns what a monitor does that has just started."""
+    left = vitals.lag_offsets
+    if vitals.is_loaded:
+        return f"the first one waits until the ingest has read {left:,} offsets" if left else "the first one is taken"
+    return f"first {offsets_left(left)}" if left else "the commits in the tables are read"
+
+
 def troubles(vitals: Vitals, now_ms: int, interval_s: int, stalled_after_s: int, lag_age_max_ms: int) -> list[str]:
     """Returns a sentence for each reason why the monitor is not healthy."""
     found = []
     if not vitals.is_ingesting:
         found.append(INGEST_ENDED)
     is_first = vitals.round_age_ms is None
-    if is_first and vitals.lag_offsets:
-        found.append(f"No round is done yet: first {offsets_left(vitals.lag_offsets)}.")
-    elif vitals.round_age_ms is None:
-        found.append("No round is done yet: older commits are still being read.")
+    if vitals.round_age_ms is None:
+        found.append(f"No round is done yet: {before_first_round(vitals)}.")
     elif vitals.round_age_ms > ROUNDS_MISSED_MAX * interval_s * 1000:
         found.append(f"The last round was {vitals.round_age_ms // 1000:,} s ago.")
     behind = clock_is_behind(vitals.ahead_ms, interval_s)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timezone
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
@@ -101,8 +101,12 @@ def vitals(
     lag_offsets: int = 0,
     stalled_ms: int = 0,
     ahead_ms: int = 0,
+    is_loaded: bool = True,
 ) -> Vitals:
-    return Vitals(is_ingesting, round_age_ms, lag_offsets, {3: stalled_ms}, ahead_ms=ahead_ms)
+    return Vitals(is_ingesting, round_age_ms, lag_offsets, {3: stalled_ms}, ahead_ms=ahead_ms, is_loaded=is_loaded)
+
+
+FIRST: dict[str, Any] = {"round_age_ms": None}
 
 
 @pytest.mark.parametrize(
@@ -110,8 +114,13 @@ def vitals(
     [
         (vitals(), None),
         (vitals(is_ingesting=False), "The ingest has ended."),
-        (vitals(round_age_ms=None), "No round is done yet: older commits"),
-        (vitals(round_age_ms=None, lag_offsets=1_200), "No round is done yet: first the topic is read, 1,200 offsets"),
+        (vitals(**FIRST, lag_offsets=1_200, is_loaded=False), "No round is done yet: first the topic is read, 1,200 "),
+        (vitals(**FIRST, is_loaded=False), "No round is done yet: the commits in the tables are read."),
+        (
+            vitals(**FIRST, lag_offsets=7),
+            "No round is done yet: the first one waits until the ingest has read 7 offsets",
+        ),
+        (vitals(**FIRST), "No round is done yet: the first one is taken."),
         (vitals(ahead_ms=15_000), None),
         (vitals(ahead_ms=86_400_000), "This host's clock is 86,400 s earlier than the last round"),
         (vitals(round_age_ms=15_001), "The last round was 15 s ago."),

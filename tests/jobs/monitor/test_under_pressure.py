@@ -179,7 +179,7 @@ def test_the_first_read(monkeypatch: pytest.MonkeyPatch) -> None:
         "the topic is read: rounds begin",
     ]
     assert reasons == [
-        "No round is done yet: older commits are still being read.",
+        "No round is done yet: the commits in the tables are read.",
         "No round is done yet: first the topic is read, 3,000 offsets are left.",
         "No round is done yet: first the topic is read, 2,000 offsets are left.",
     ]
