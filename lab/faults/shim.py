@@ -40,8 +40,8 @@ def build_shim(directory: Path) -> Path:
 
 @dataclass(frozen=True)
 class Shim:
-    """The shim of one process that is about to start. Its files lie in `folder`, which exists and is used by no other
-    shim.
+    """The shim of one process that is about to start, or of this process. Its files lie in `folder`, which exists and
+    is used by no other shim.
 
     It counts the calls whose path begins with `root`, which is a folder or the whole path of a file.
     """
@@ -52,7 +52,8 @@ class Shim:
     twist: InitVar[Twist] = COUNT
 
     def __post_init__(self, twist: Twist) -> None:
-        self._page.write_bytes(bytes(PAGE_BYTES))
+        if not self._page.exists():  # or this is a process that runs under the shim, and has the page in its memory
+            self._page.write_bytes(bytes(PAGE_BYTES))
         self.begin(twist)
 
     def begin(self, twist: Twist) -> None:
