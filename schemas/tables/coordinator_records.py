@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from groupledger.schemas.tables.table import CLUSTER, OF_RECORDS, Table, column
+from groupledger.schemas.tables.table import CLUSTER, Table, column
 from groupledger.schemas.tables.wire_types import spark_struct
 from groupledger.schemas.wire import (
     connect_protocol,
@@ -79,7 +79,6 @@ COORDINATOR_RECORDS = Table(
     key=("cluster", "kafka_partition", "kafka_offset"),
     partition_columns=("ingest_date",),
     statistics_columns=("cluster", "kafka_partition", "kafka_offset", "kafka_timestamp", "group_id"),
-    retention=OF_RECORDS,
     schema=StructType(
         [
             CLUSTER,

@@ -7,7 +7,7 @@ only what was read before is left here. A row is stored with the cluster whose b
 
 from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, OF_RECORDS, PARTITION, Table, column, struct
+from groupledger.schemas.tables.table import CLUSTER, PARTITION, Table, column, struct
 
 OFFSET_SYNCS = Table(
     name="offset_syncs",
@@ -15,7 +15,6 @@ OFFSET_SYNCS = Table(
     written_by="pipeline",
     key=("cluster", "syncs_topic", "kafka_partition", "kafka_offset"),
     partition_columns=("ingest_date",),
-    retention=OF_RECORDS,
     statistics_columns=("cluster", "syncs_topic", "kafka_partition", "kafka_offset", "topic"),
     schema=struct(
         CLUSTER,

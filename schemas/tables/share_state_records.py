@@ -10,7 +10,7 @@ this release does not know.
 
 from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, OF_RECORDS, Table, column, struct
+from groupledger.schemas.tables.table import CLUSTER, Table, column, struct
 from groupledger.schemas.tables.wire_types import spark_type
 from groupledger.schemas.wire.share_state import SHARE_SNAPSHOT
 
@@ -22,7 +22,6 @@ SHARE_STATE_RECORDS = Table(
     written_by="pipeline",
     key=("cluster", "kafka_partition", "kafka_offset"),
     partition_columns=("ingest_date",),
-    retention=OF_RECORDS,
     statistics_columns=("cluster", "kafka_partition", "kafka_offset", "kafka_timestamp", "group_id"),
     schema=struct(
         CLUSTER,

@@ -35,8 +35,8 @@ class TableRetention:
     """
 
     log_hours: int = 168
-    deleted_file_hours: int = 168
-    checkpoint_interval: int = 50
+    deleted_file_hours: int = 24
+    checkpoint_interval: int = 100
 
     @property
     def properties(self) -> dict[str, str]:
@@ -48,15 +48,15 @@ class TableRetention:
         }
 
 
-A_WEEK = TableRetention()
-OF_RECORDS = TableRetention(deleted_file_hours=48)
-"""The retention of tables of records. Their log is kept longer than the longest downtime that a streaming reader may
-have (`maintain.reader_downtime_days_max`)."""
-OF_SAMPLES = TableRetention(log_hours=24, deleted_file_hours=24, checkpoint_interval=100)
-OF_STATE = TableRetention(log_hours=48, deleted_file_hours=12, checkpoint_interval=30)
+A_DAY = TableRetention()
+"""The retention of records and of the history. Their log is kept longer than the longest downtime that a streaming
+reader may have (`maintain.reader_downtime_days_max`). If a rebuild is killed, it is made again from the versions with
+which it began."""
+OF_SAMPLES = TableRetention(log_hours=24)
+OF_STATE = TableRetention(log_hours=48, deleted_file_hours=12)
 """The retention of tables whose rows describe the present, and are written again in each pass."""
-OF_OPEN_GROUPS = TableRetention(deleted_file_hours=12, checkpoint_interval=30)
-"""The retention of `open_groups`: if a rebuild is killed, it is made again from the version with which it began."""
+OF_OPEN_GROUPS = TableRetention(deleted_file_hours=12)
+"""The retention of `open_groups`, which is part of a rebuild, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class Table:
     end_column: str | None = None
     fixed_time_column: str | None = None
     written_at_column: str | None = None
-    retention: TableRetention = A_WEEK
+    retention: TableRetention = A_DAY
 
     @property
     def retention_column(self) -> str | None:
