@@ -99,10 +99,10 @@ def settings(text: str) -> str:
         " [conf/groupledger.yaml](../conf/groupledger.yaml). A file of yours, given by `--conf FILE`, has those that you"
         " change; an unknown setting is an error. Secrets are never written there, only where they stand: `{env: NAME}`"
         " or `{file: PATH}`.\n\n"
-        "`history`, `offsets`, `incidents`, `lag` (without `no_commit`) and `privacy` decide what the rows mean, and are"
-        " kept with the tables. A command without your file goes on with what is kept, and says so. A value of your file"
-        " that is another one is kept from then on; where the history rests on it, it is made again. `validate` compares"
-        " by what is kept.\n"
+        "`history`, `offsets`, `incidents`, `lag` (without `no_commit`) and `privacy` decide what the rows mean. So the"
+        " warehouse keeps the values with which its tables are written. A command without your file uses the kept values,"
+        " and says so. If your file has another value, that one is used and kept from then on; for `history` and `offsets`"
+        " the history is made again. `validate` uses the kept values.\n"
     )
     named = [(name, "\n".join(block).strip()) for name, block in parts if name]
     return head + "".join(f"\n## {name}\n\n```yaml\n{block}\n```\n" for name, block in named)
