@@ -103,6 +103,17 @@ def every_group(
     return sorted((_answer(row, team_of.get(row["group_id"])) for row in found), key=in_order)
 
 
+def groups_without_history(tables: ClusterRows) -> int:
+    """Returns how many groups of the newest round of lag the history does not have yet, as in the first minutes of a
+    ledger, and of a group. No list has them."""
+    found = tables.query(
+        "SELECT count(DISTINCT group_id) AS waiting FROM lag ANTI JOIN groups USING (group_id)",
+        groups=tables.scan("groups", columns=("group_id",)),
+        lag=tables.scan_if_any("lag", *_of_last_round(tables, "lag", None), columns=("group_id",)),
+    )
+    return int(found[0]["waiting"])
+
+
 def in_order(row: Answer) -> tuple[int, int, int, int, str]:
     """Returns the sort key of a row of this list."""
     return by_trouble(row, row["incident_severity"])

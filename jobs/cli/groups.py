@@ -71,7 +71,7 @@ def groups(  # noqa: PLR0913 - one for each option
     warnings and other troubled statuses. The status is the worst of the group's partitions. Open incidents are those of
     severity warning or error, and a group can have stopped without one: --why says what is wrong.
     """
-    from groupledger.jobs.ask.group_list import COLUMNS, OPTIONAL, GroupFilter, group_list
+    from groupledger.jobs.ask.group_list import COLUMNS, OPTIONAL, GroupFilter, group_list, groups_without_history
     from groupledger.jobs.ask.troubled import is_troubled
 
     teams = {} if job.conf is None else job.settings.team_patterns()  # the shipped settings know none
@@ -86,7 +86,10 @@ def groups(  # noqa: PLR0913 - one for each option
         return
     columns = [name for name in COLUMNS if teams or name != "team"]
     print_answers("Groups", columns, found, as_json=as_json, optional=[name for name in OPTIONAL if name in columns])
-    if not found:
+    waiting = groups_without_history(tables)
+    if waiting:
+        say(f"the history does not have {number_of(waiting, 'more group')} yet; `groupledger lag` shows their lag")
+    elif not found:
         job.say_none("no matching group; --all shows those that have ended, too")
     troubled = sum(map(is_troubled, found))
     if troubled and not as_json:

@@ -40,9 +40,11 @@ class InTrouble:
 class Now:
     """Holds what is known of all groups that have not ended, as of the last round (None if there was none). `count` is
     their number, `groups` are the worst of those in trouble, the most severe first, and `others` is how many more are
-    in trouble. `is_old` says that the round was too long ago to describe the present."""
+    in trouble. `waiting` is the number of groups of the last round that the history does not have yet: nothing is known
+    of them but their lag. `is_old` says that the round was too long ago to describe the present."""
 
     count: int
+    waiting: int
     as_of: datetime | None
     is_old: bool
     groups: Sequence[InTrouble]
@@ -53,11 +55,16 @@ class Now:
         """Returns the severity of the worst group; `ok` without trouble, and `unknown` if nothing recent is known."""
         if self.groups:
             return self.groups[0].severity
-        return "unknown" if self.as_of is None or self.is_old else LagStatus.OK
+        return "unknown" if self.as_of is None or self.is_old or self.waiting else LagStatus.OK
 
     @property
     def sentence(self) -> str:
         """Returns a sentence about how many groups are in trouble, or that this is not known."""
+        if not self.waiting or self.as_of is None:
+            return self._in_trouble()
+        return f"{self._in_trouble()}; the history does not have {number_of(self.waiting, 'more group')} yet"
+
+    def _in_trouble(self) -> str:
         if not self.groups:
             if self.as_of is None:
                 return "Whether a group is in trouble is not known: their lag was never sampled"
@@ -80,13 +87,16 @@ def goes_on(row: Answer) -> bool:
     return row["worst"] is not None and row["worst"].summary.until is None
 
 
-def overview_now(count: int, troubled: Sequence[Answer], others: int, as_of: datetime | None, at: datetime) -> Now:
+def overview_now(
+    count: int, troubled: Sequence[Answer], others: int, as_of: datetime | None, at: datetime, waiting: int = 0
+) -> Now:
     """Returns what is known of now. `count` is the number of groups that have not ended, `troubled` are the worst of
     those in trouble, with diagnoses, and `others` is how many more are in trouble. `as_of` is the time of the last
-    round, and `at` the present."""
+    round, and `at` the present. `waiting` is the number of groups that the history does not have yet."""
     found = sorted(map(_in_words, troubled), key=lambda each: -gravity(each.severity))
     return Now(
         count=count,
+        waiting=waiting,
         as_of=as_of,
         is_old=as_of is not None and at - as_of > OLD,
         groups=found,

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse
 
 from groupledger.jobs.ask.answers import last_known
-from groupledger.jobs.ask.group_list import GroupFilter, chosen, every_group, matching
+from groupledger.jobs.ask.group_list import GroupFilter, chosen, every_group, groups_without_history, matching
 from groupledger.jobs.ask.places import CLIENT, HOST, PLACED, TOPIC, like, places
 from groupledger.jobs.ask.rounds import last_round
 from groupledger.jobs.ask.troubled import rank
@@ -190,7 +190,8 @@ def overview_values(warehouse: Warehouse, tables: ClusterRows, asked: LinkParame
         worded = warehouse.diagnoses.of_groups(tables, [*worst, *shown], last)
         worst, shown = worded[: len(worst)], worded[len(worst) :]
         sampled_at = last_round(tables, "lag") if tables.exists("lag") else None
-        of_now = overview_now(every.living, worst, len(every.troubled) - len(worst), sampled_at, now)
+        waiting = warehouse.cached(tables, ("lag", "groups"), lambda: groups_without_history(tables))
+        of_now = overview_now(every.living, worst, len(every.troubled) - len(worst), sampled_at, now, waiting)
     return {
         "cluster": tables.cluster,
         "now": now,

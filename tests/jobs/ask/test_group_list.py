@@ -12,7 +12,7 @@ import pytest
 from deltalake import write_deltalake
 
 from groupledger.jobs.ask.cluster_rows import ClusterRows
-from groupledger.jobs.ask.group_list import GroupFilter, group_list, matching
+from groupledger.jobs.ask.group_list import GroupFilter, group_list, groups_without_history, matching
 from groupledger.jobs.ask.lag_answers import lag_at
 from groupledger.jobs.ask.lag_sums import sums_of_round
 from groupledger.jobs.ask.troubled import is_troubled
@@ -51,6 +51,22 @@ def names(rows: list[dict[str, Any]]) -> list[str]:
 
 def key_of(row: dict[str, Any]) -> tuple[str, str]:
     return row["group_id"], row["topic"] or ""
+
+
+def test_groups_that_the_history_does_not_have_yet(tmp_path: Path) -> None:
+    """Goal: a group that only the newest round of lag has is counted, and one of an earlier round is not."""
+    write(tmp_path, "groups", [group("old")])
+    write(
+        tmp_path,
+        "lag",
+        [
+            *({**OF_ROUND, "group_id": name, "topic": "t", "partition": n} for name in ("old", "new") for n in (0, 1)),
+            {"sampled_at": AT - timedelta(minutes=1), "sample_date": AT.date(), "group_id": "gone", "topic": "t"},
+        ],
+    )
+    tables = ClusterRows(str(tmp_path), "c")
+    assert groups_without_history(tables) == 1
+    assert names(group_list(tables, GroupFilter(), {})) == ["old"]
 
 
 def test_sums(tmp_path: Path) -> None:

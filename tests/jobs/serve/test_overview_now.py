@@ -101,6 +101,13 @@ def test_without_trouble(as_of: Any, said: tuple[str, str]) -> None:
     assert (found.sentence, found.severity) == said
 
 
+def test_groups_without_history() -> None:
+    """Goal: nothing is well while the history lacks groups of the last round."""
+    found = overview_now(0, [], 0, AT, AT, waiting=2)
+    words = "None of 0 groups is in trouble; the history does not have 2 more groups yet"
+    assert (found.sentence, found.severity) == (words, "unknown")
+
+
 def test_the_worst_are_chosen_by_severity() -> None:
     """Goal: a group with an error in progress is among the few that are shown, before those that only have a status."""
 
