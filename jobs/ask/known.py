@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.rounds import last_round
+from groupledger.jobs.warehouse.first_fold import is_history_made
 from groupledger.jobs.warehouse.judged_logs import judged_rows
 from groupledger.jobs.warehouse.known_until import noted_until
 from groupledger.schemas.words import Source
@@ -42,10 +43,15 @@ def _topic(tables: ClusterRows, names: Sequence[str]) -> datetime | None:
 
 
 def _folded(tables: ClusterRows, topic: datetime | None) -> datetime | None:
-    """Returns until when the history is folded. Earlier releases have not noted it: theirs is, or it is not there."""
+    """Returns until when the history is folded; None before its first fold has ended. Earlier releases have not noted
+    it: theirs is, or it is not there."""
     if topic is None or not tables.exists("groups"):
         return None
-    return min(topic, noted_until(tables.small_files, tables.cluster, Source.HISTORY) or topic)
+    files, cluster = tables.small_files, tables.cluster
+    until = noted_until(files, cluster, Source.HISTORY)
+    if until is None:
+        return topic if is_history_made(files, cluster) else None
+    return min(topic, until)
 
 
 def _searched(tables: ClusterRows, topic: datetime | None) -> datetime | None:

@@ -1,10 +1,11 @@
 """`groupledger history` derives from `coordinator_records` who was in which group, who owned what, and every rebalance.
 
-The first run folds all rows of the table; later runs follow it as a stream, a micro-batch of new rows at a time. Each
-batch writes the derived tables first and `open_groups` last: a batch that was killed in between is folded again from
-the old state and gives the same rows. A rebuild (`rebuild`) folds all records again and replaces each table in one
-Delta commit, `open_groups` last: readers see either the old table or the new one. Rows whose records retention has
-removed are carried over from the old tables (`transforms.history.carried_over`).
+The first run folds all rows of the table, a large table in units (`first_fold`); later runs follow it as a stream, a
+micro-batch of new rows at a time. Each batch or unit writes the derived tables first and `open_groups` last: one that
+was killed in between is folded again from the old state and gives the same rows. A rebuild (`rebuild`) folds all
+records again and replaces each table in one Delta commit, `open_groups` last: readers see either the old table or the
+new one. Rows whose records retention has removed are carried over from the old tables
+(`transforms.history.carried_over`).
 
 A run reads and writes the rows of one cluster; several clusters share the tables.
 """
@@ -22,7 +23,9 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.derive import rebuild
 from groupledger.jobs.derive.aside import Aside, taken_back, to_try_again, without, without_arrow
+from groupledger.jobs.derive.batch_records import beginnings_of, extents_of, marks_of, records_of
 from groupledger.jobs.derive.commit_steps import drop_commit_steps
+from groupledger.jobs.derive.first_fold import begin_first_fold, fold_in_units
 from groupledger.jobs.derive.lag_seeds import drop_seeds
 from groupledger.jobs.derive.rebalance_stats import (
     COUNTED,
@@ -37,7 +40,8 @@ from groupledger.jobs.ingest.stream import Batches, must_stop, wait
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import close_idle_callbacks
 from groupledger.jobs.warehouse.checkpoint import set_checkpoint_aside, whole_checkpoint
-from groupledger.jobs.warehouse.delta_log import check_commits, dataset, properties_of
+from groupledger.jobs.warehouse.delta_log import check_commits, dataset
+from groupledger.jobs.warehouse.first_fold import first_fold_is_done, unfinished_first_fold
 from groupledger.jobs.warehouse.known_until import note_until
 from groupledger.jobs.warehouse.ledger import floors_of
 from groupledger.jobs.warehouse.readers import reader_of
@@ -48,8 +52,7 @@ from groupledger.jobs.warehouse.rebuilds import (
     rebuild_request,
     remove_versions,
 )
-from groupledger.jobs.warehouse.retention import read_beginnings, with_beginnings
-from groupledger.jobs.warehouse.source import read_source
+from groupledger.jobs.warehouse.retention import with_beginnings
 from groupledger.jobs.warehouse.tables import frame_of
 from groupledger.jobs.warehouse.topic_names import known_names
 from groupledger.jobs.warehouse.topic_until import topic_until_ms
@@ -65,18 +68,8 @@ from groupledger.schemas.tables.stream_tasks import STREAM_TASKS
 from groupledger.schemas.tables.stream_topologies import STREAM_TOPOLOGIES
 from groupledger.schemas.tables.table import GROUP_TYPE, IS_CARRIED_OVER, IS_OPEN
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
-from groupledger.schemas.wire.consumer_group import (
-    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
-    CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
-)
-from groupledger.schemas.wire.share_group import (
-    SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT,
-    SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER,
-)
 from groupledger.schemas.words import Source, TroubledStep
-from groupledger.transforms.coverage.rules.stretches import above_floor, stretches
 from groupledger.transforms.history.group_history import DERIVED_TABLES, fold_groups, group_events
-from groupledger.transforms.history.rules.events import mark_of
 from groupledger.transforms.history.rules.state import UnknownStateError
 
 if TYPE_CHECKING:
@@ -85,35 +78,21 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from groupledger.jobs.derive.first_fold import Part
     from groupledger.jobs.derive.rebuild import HistoryBefore
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.jobs.warehouse.retention import Floor
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.history.group_history import Marks
     from groupledger.transforms.history.rules.modern_records import TopicNames
     from groupledger.transforms.troubles import Report
 
-    Extents = Mapping[int, tuple[int, int]]
-    """The first and the last offset of each partition of `__consumer_offsets`."""
     Events = tuple[DataFrame, Marks, TopicNames]
     """New events of groups (`group_events`), the marks of coverage, and the names of topics."""
 
 TABLES = (*DERIVED_TABLES, REBALANCE_STATS, OPEN_GROUPS)
 CHECKPOINT_NAME = "history"
-RECORD_COLUMNS = (
-    *("group_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "record_type", "is_tombstone", "decode_error"),
-    *("offset_commit.topic", "offset_commit.partition", "offset_commit.offset as committed_offset", "record_json"),
-    "offset_commit.topic_id",
-)
-NAMING_TOPICS_BY_ID = (
-    CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type,
-    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT.record_type,
-    SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER.record_type,
-    SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT.record_type,
-)
 # Tables that older releases did not write.
 LATER_TABLES = {MEMBER_EPOCHS.name, SHARE_ASSIGNMENTS.name, STREAM_TASKS.name, STREAM_TOPOLOGIES.name}
-TOPIC_ID_IN_JSON = '"topic_id": "([A-Za-z0-9_-]{22})"'
 # The most rows that the driver folds at once: its result is a fraction of 2 GiB.
 RECORDS_PER_DRIVER_FOLD = 200_000
 # A Delta commit must be folded in one batch, since its files have no order among each other: so batches have no limit.
@@ -151,7 +130,8 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     if not is_first and {*missing} <= LATER_TABLES and (missing or is_of_older_release(ledger)):
         ledger.say("history: rebuilt, because an older release wrote it, which left out types of groups")
         return rebuild_history(ledger, stop)
-    if missing and not is_first:
+    first = unfinished_first_fold(ledger.storage, ledger.cluster)
+    if missing and (not is_first or (first is not None and first.is_in_units)):
         raise InputError(
             f"The history has been written before, and its tables {', '.join(missing)} are gone: restore them from"
             " a backup, or run `groupledger history --rebuild`, which makes all of them of the records that are left."
@@ -161,6 +141,7 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     if is_first:
         prepare_beginning(ledger)
         return fold_all(ledger, stop)
+    first_fold_is_done(ledger.storage, ledger.lease)
     prepare_tables(ledger)
     totals = HistoryTotals({})
     groups = to_try_again(ledger)
@@ -219,11 +200,6 @@ def prepare_beginning(ledger: Ledger) -> None:
         ledger.commits.set_properties(GENERATIONS, lambda before: with_beginnings(before, ledger.cluster, floors))
 
 
-def beginnings_of(ledger: Ledger) -> dict[int, Floor]:
-    """Returns, by partition, the floor below which retention had removed records before the history began."""
-    return read_beginnings(properties_of(ledger.warehouse, GENERATIONS), ledger.cluster)
-
-
 def next_version(ledger: Ledger) -> int | None:
     """Returns the version of `coordinator_records` that the history reads next; None before its first whole batch."""
     reader = reader_of(ledger.storage, ledger.cluster, CHECKPOINT_NAME)
@@ -235,15 +211,26 @@ def checkpoint_folder(ledger: Ledger) -> str:
 
 
 def fold_all(ledger: Ledger, stop: threading.Event, *, is_rebuild: bool = False) -> HistoryTotals:
-    """Folds the whole table as one batch, then follows it as a stream.
+    """Folds the whole table, and then follows it as a stream. A first fold of a large table is in units, and goes on
+    behind those that are folded. Anything else is one batch: a rebuild has to replace each table in one commit.
 
-    A stream's first read of a table has no order. So the batch reads one version of the table, and the stream begins
-    with the changes of that version, so that no row is left out.
+    A stream's first read of a table has no order. So one version of the table is folded, and the stream begins with the
+    changes of that version, so that no row is left out.
     """
     version = ledger.version(COORDINATOR_RECORDS)
     totals = HistoryTotals({})
-    totals.add(apply_batch(ledger, ledger.rows(COORDINATOR_RECORDS, version), is_rebuild=is_rebuild))
-    return follow(ledger, totals, stop, from_version=version)
+    first = None if is_rebuild else begin_first_fold(ledger, version)
+    if first is None:
+        totals.add(apply_batch(ledger, ledger.rows(COORDINATOR_RECORDS, version), is_rebuild=is_rebuild))
+    elif not fold_in_units(
+        ledger, version, first, lambda records, part: totals.add(apply_batch(ledger, records, part=part)), stop
+    ):
+        return totals
+    follow(ledger, totals, stop, from_version=version)
+    checkpoint = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
+    if checkpoint is not None and checkpoint.planned_batch is not None:
+        first_fold_is_done(ledger.storage, ledger.lease)
+    return totals
 
 
 def follow(
@@ -279,31 +266,41 @@ def follow(
 
 
 def apply_batch(
-    ledger: Ledger, records: DataFrame, *, is_rebuild: bool = False, again: Sequence[str] = ()
+    ledger: Ledger,
+    records: DataFrame,
+    *,
+    is_rebuild: bool = False,
+    again: Sequence[str] = (),
+    part: Part | None = None,
 ) -> dict[str, int]:
     """Folds rows of `coordinator_records` and writes the result; returns the number of rows by table. `again` are
-    groups that were set aside and are folded again.
+    groups that were set aside and are folded again. `part` is what a unit of a first fold has to know;
+    `rebalance_stats` is not written then.
 
     Raises InputError if a state was written by a newer version of groupledger.
     """
     records = records_of(ledger, records).persist()
     try:
         found = extents_of(records)
-        marks = marks_of(ledger, found.extents)
+        marks = marks_of(ledger, found.ends) if part is None else part.marks
+        is_end = part is not None and part.is_end
         names = topic_names_of(ledger, records, found.topic_ids)
         before = rebuild.HistoryBefore(ledger, found.extents) if is_rebuild else None
         is_few = found.record_count <= RECORDS_PER_DRIVER_FOLD
         if before is not None:
             open_groups = before.open_groups(marks)
         elif is_few:
-            open_groups = open_groups_in_memory(ledger, records, found.groups, marks)
+            open_groups = open_groups_in_memory(ledger, records, found.groups, marks, is_end=is_end)
         else:
             open_groups = open_groups_of(ledger, records)
         if again:
             open_groups = taken_back(open_groups, again)
         aside = Aside(ledger, open_groups, None if is_rebuild else again)
-        folded = folded_of(ledger, (group_events(records, open_groups, marks), marks, names), aside.report)
-        counts = (_apply_few if is_few else _apply_many)(ledger, folded, aside, before)
+        folded = folded_of(
+            ledger, (group_events(records, open_groups, marks, is_end=is_end), marks, names), aside.report
+        )
+        write = _apply_few if is_few else _apply_many
+        counts = write(ledger, folded, aside, before, is_counted=part is None)
         if is_rebuild:
             remove_versions(ledger.storage, ledger.lease)
     except PythonException as error:
@@ -319,7 +316,9 @@ def apply_batch(
     return counts
 
 
-def _apply_few(ledger: Ledger, rows_folded: DataFrame, aside: Aside, before: HistoryBefore | None) -> dict[str, int]:
+def _apply_few(
+    ledger: Ledger, rows_folded: DataFrame, aside: Aside, before: HistoryBefore | None, *, is_counted: bool
+) -> dict[str, int]:
     """Folds a batch whose result the driver can hold. It needs one Spark query; then it merges rows from memory or, in
     a rebuild, replaces the former rows."""
     folded = rows_folded.toArrow()
@@ -342,15 +341,17 @@ def _apply_few(ledger: Ledger, rows_folded: DataFrame, aside: Aside, before: His
     for table in DERIVED_TABLES:
         write(table)
     ledger.give_way()
-    if before is None:
-        update_rebalance_stats(ledger, rows)
-    else:
+    if before is not None:
         rebuild_rebalance_stats(ledger)
+    elif is_counted:
+        update_rebalance_stats(ledger, rows)
     write(OPEN_GROUPS)
     return {table.name: rows[table].num_rows for table in rows}
 
 
-def _apply_many(ledger: Ledger, folded: DataFrame, aside: Aside, before: HistoryBefore | None) -> dict[str, int]:
+def _apply_many(
+    ledger: Ledger, folded: DataFrame, aside: Aside, before: HistoryBefore | None, *, is_counted: bool
+) -> dict[str, int]:
     """Folds a batch of any size, whose result stays with Spark's tasks."""
     folded = folded.persist()
     try:
@@ -375,7 +376,7 @@ def _apply_many(ledger: Ledger, folded: DataFrame, aside: Aside, before: History
             write(table)
         if before is not None:
             rebuild_rebalance_stats(ledger)
-        elif any(counts[table.name] for table in COUNTED):
+        elif is_counted and any(counts[table.name] for table in COUNTED):
             update_stats_of_many(ledger, rows)
         write(OPEN_GROUPS)
     finally:
@@ -390,38 +391,9 @@ def folded_of(ledger: Ledger, events: Events, report: Report) -> DataFrame:
     return fold_groups(*events, report, consumer_session_timeout_ms=session_ms)
 
 
-def records_of(ledger: Ledger, records: DataFrame) -> DataFrame:
-    return records.where(F.col("cluster") == F.lit(ledger.cluster)).selectExpr(*RECORD_COLUMNS)
-
-
-@dataclass(frozen=True)
-class BatchContent:
-    """The content of a batch: by partition the first and the last offset, the number of records, their groups, and the
-    ids of the topics that records of `consumer` and share groups name."""
-
-    extents: Extents
-    record_count: int
-    groups: set[str]
-    topic_ids: set[str]
-
-
-def extents_of(records: DataFrame) -> BatchContent:
-    # Commits have no `record_json`, or one without this type; the ids of a record are in arrays of any depth.
-    names_topics = F.when(F.col("record_type").isin(*NAMING_TOPICS_BY_ID), F.col("record_json"))
-    topic_ids = F.flatten(F.collect_set(F.regexp_extract_all(names_topics, F.lit(TOPIC_ID_IN_JSON), 1)))
-    offsets = (F.min("kafka_offset"), F.max("kafka_offset"), F.count(F.lit(1)), F.collect_set("group_id"))
-    found = records.groupBy("kafka_partition").agg(*offsets, F.array_distinct(topic_ids)).collect()
-    return BatchContent(
-        extents={partition: (first, last) for partition, first, last, *_ in found},
-        record_count=sum(row[3] for row in found),
-        groups={group for row in found for group in row[4]},
-        topic_ids={topic_id for row in found for topic_id in row[5]},
-    )
-
-
 def all_events(ledger: Ledger, records: DataFrame) -> Events:
     """Returns the events of every group from its first record on, the marks of coverage, and the names of topics."""
-    marks = marks_of(ledger, extents_of(records).extents)
+    marks = marks_of(ledger, extents_of(records).ends)
     none_open = records.sparkSession.createDataFrame([], OPEN_GROUPS.schema)
     return group_events(records, none_open, marks), marks, known_names(ledger)[0]
 
@@ -432,13 +404,15 @@ def open_groups_of(ledger: Ledger, records: DataFrame) -> DataFrame:
     return replace(ledger, spark=records.sparkSession).rows(OPEN_GROUPS)
 
 
-def open_groups_in_memory(ledger: Ledger, records: DataFrame, groups: set[str], marks: Marks) -> DataFrame:
+def open_groups_in_memory(
+    ledger: Ledger, records: DataFrame, groups: set[str], marks: Marks, *, is_end: bool = False
+) -> DataFrame:
     """Returns the rows of `open_groups` that a batch may need, read without Spark: those of the batch's groups, and
-    those of groups that a hole in coverage may have ended."""
+    those of groups that a hole in coverage may have ended, or at the end any mark is news to."""
     is_needed = pc.field("group_id").isin(pa.array(groups, pa.string()))
     for partition, starts in marks.items():
-        hole = max((mark.from_offset for mark in starts if mark.hides_ends), default=-1)
-        is_needed |= (pc.field("kafka_partition") == partition) & (pc.field("coverage_offset") < hole)
+        mark = max((mark.from_offset for mark in starts if is_end or mark.hides_ends), default=-1)
+        is_needed |= (pc.field("kafka_partition") == partition) & (pc.field("coverage_offset") < mark)
     rows = ledger.arrow(OPEN_GROUPS, is_needed)
     return frame_of(records.sparkSession, of_table(rows, OPEN_GROUPS))
 
@@ -464,22 +438,3 @@ def table_rows(folded: DataFrame, table: Table, cluster: str) -> DataFrame:
     if table.end_column is not None:
         rows = rows.withColumn(IS_OPEN.name, F.col(table.end_column).isNull().cast("int"))
     return rows
-
-
-def marks_of(ledger: Ledger, extents: Extents) -> Marks:
-    """Returns, by partition, a mark for the start of each stretch of coverage, as far as the log was read. Raises
-    InputError if the source's file is gone."""
-    source = read_source(ledger.storage, ledger.cluster)
-    if source is None or not source.readings.keys() >= extents.keys():
-        raise InputError(
-            f"The file with the source of the ledger of cluster {ledger.cluster} is gone, and with it how"
-            " completely the log is known: run `groupledger ingest --recover` first."
-        )
-    floors = {partition: floor.offset for partition, floor in beginnings_of(ledger).items()}
-    read = {
-        partition: stretches(source.readings[partition], last + 1, None) for partition, (_, last) in extents.items()
-    }
-    return {
-        partition: [mark_of(each) for each in above_floor(found, floors.get(partition, 0))]
-        for partition, found in read.items()
-    }

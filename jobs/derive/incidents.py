@@ -37,7 +37,9 @@ from groupledger.jobs.derive.troubles import gathering, look_for_anybody, note_t
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.chunks import chunks
 from groupledger.jobs.process.clock import HOUR_MS
+from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.settings import rules_from
+from groupledger.jobs.warehouse.first_fold import is_history_made
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.known_until import note_until, noted_until
 from groupledger.jobs.warehouse.tables import NAMED_MAX, frame_of
@@ -87,6 +89,8 @@ def update_incidents(ledger: Ledger) -> int:
     the ledger has no history yet."""
     settings = ledger.settings
     rules = rules_from(Rules, settings.incidents, settings.history, settings.offsets)
+    if not is_history_made(ledger.storage, ledger.cluster):
+        raise InputError("The first history is not finished: run `groupledger history` first.")
     for table in NEEDED:
         ledger.require(table)
     log_rows = _imported_log_rows(ledger)  # before they are read: more may be imported meanwhile

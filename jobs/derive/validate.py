@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.aside import groups_aside, without
-from groupledger.jobs.derive.history import all_events, folded_of, next_version, records_of, table_rows
+from groupledger.jobs.derive.batch_records import records_of
+from groupledger.jobs.derive.history import all_events, folded_of, next_version, table_rows
 from groupledger.jobs.derive.troubles import gathering, note_troubles
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.terminal import printable

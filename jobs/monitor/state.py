@@ -50,6 +50,7 @@ from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.selection import chosen_rows
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.added_files import added_since
+from groupledger.jobs.warehouse.first_fold import is_history_made
 from groupledger.jobs.warehouse.tables import every_row
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -160,6 +161,8 @@ class MonitorState:
         self.expiry.read(self._ledger, self._lag.losses.hidden_ends)
 
     def _read_history(self) -> None:
+        if not is_history_made(self._ledger.storage, self._ledger.cluster):
+            return  # the tables have owners of the past, as if they were those of now
         unread: dict[str, Trouble] = {}
         self._histories = group_histories(self._ledger, reporting_to(unread))
         self._unread = unread

@@ -35,5 +35,10 @@ def noted_until(storage: Readable, cluster: str, step: str) -> datetime | None:
     )
 
 
+def forget_until(storage: Storage, cluster: str, step: str) -> None:
+    """Removes the instant, because the step begins with everything again."""
+    storage.delete(_name(cluster, step))
+
+
 def _name(cluster: str, step: str) -> str:
     return f"{STATE_FOLDER}/{cluster}/{step}_until.json"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from groupledger.jobs.warehouse.lease import Lease
-    from groupledger.jobs.warehouse.storage import Storage
+    from groupledger.jobs.warehouse.storage import Listable, Storage
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ def take_back(storage: Storage, lease: Lease, name: str) -> None:
         write_note(storage, lease, name, NOTHING)
 
 
-def read_note(storage: Storage, cluster: str, name: str, parse: Callable[[str], T], remedy: str) -> T | None:
+def read_note(storage: Listable, cluster: str, name: str, parse: Callable[[str], T], remedy: str) -> T | None:
     """Returns the parsed note; None if it was never written, or was taken back. Raises OutsideError with the remedy if
     the file is damaged."""
     while files := _files(storage, cluster, name):
@@ -60,7 +60,7 @@ def _said(text: str, parse: Callable[[str], T]) -> T | None:
     return None if text == NOTHING else parse(text)
 
 
-def _files(storage: Storage, cluster: str, name: str) -> list[tuple[int, str]]:
+def _files(storage: Listable, cluster: str, name: str) -> list[tuple[int, str]]:
     """Returns the tokens and names of the files of a note; one of an earlier release has the token 0."""
     folder = f"{STATE_FOLDER}/{cluster}"
     found = [(each, re.fullmatch(rf"{name}(?:-([0-9]{{1,18}}))?\.json", each)) for each in storage.names(folder)]

@@ -2,7 +2,8 @@
 
 Maintenance must not remove rows that a reader has not read, nor the part of Delta's log that it has to read. Delta's
 streaming source notes its position as `reservoirVersion` and `index` (`DeltaSourceOffset.scala`): everything below the
-version is read, and the version itself if the index is not below 0.
+version is read, and the version itself if the index is not below 0. A first fold of the history that is not finished
+has no checkpoint yet, and counts as a reader that has read nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.warehouse.checkpoint import source_offset, whole_checkpoint
 from groupledger.jobs.warehouse.delta_log import added_by, open_table
+from groupledger.jobs.warehouse.first_fold import unfinished_first_fold
+from groupledger.jobs.warehouse.storage import STATE_FOLDER
 from groupledger.schemas.instants import EPOCH
 
 if TYPE_CHECKING:
@@ -45,6 +48,10 @@ def readers(storage: Storage) -> list[Reader]:
             reader = None if ".replaced-" in name else reader_of(storage, cluster, name)
             if reader is not None:
                 found.append(reader)
+    for cluster in storage.names(STATE_FOLDER):
+        fold = unfinished_first_fold(storage, cluster)
+        if fold is not None:
+            found.append(Reader(cluster, "history", fold.table_id, 0))
     return found
 
 

@@ -56,7 +56,15 @@ class Readable(Protocol):
         ...
 
 
-class Storage(Readable, Protocol):
+class Listable(Readable, Protocol):
+    """A folder of small files to read and list."""
+
+    def names(self, folder: str) -> list[str]:
+        """Returns the names in a folder, sorted; an empty list if the folder does not exist."""
+        ...
+
+
+class Storage(Listable, Protocol):
     """A folder of small files to read and write."""
 
     def write(self, name: str, text: str) -> None:
@@ -65,10 +73,6 @@ class Storage(Readable, Protocol):
 
     def create(self, name: str, text: str) -> bool:
         """Makes a new file. Returns False if the name is taken, even if another process was just faster."""
-        ...
-
-    def names(self, folder: str) -> list[str]:
-        """Returns the names in a folder, sorted; an empty list if the folder does not exist."""
         ...
 
     def rename(self, source: str, target: str) -> None:

@@ -31,7 +31,7 @@ from groupledger.transforms.records.decode import decode
 from lab.warehouses.ledgers import open_test_ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -107,10 +107,18 @@ def write_broker_logs(directory: Path, outputs: Outputs) -> None:
         path.write_text("".join(f"{line}\n" for line in of_file))
 
 
-def append(spark: SparkSession, warehouse: Path, rows: DataFrame, ingest_date: str = "2026-01-05") -> None:
+BORN = Reading(from_offset=0, complete_from=0, complete_from_ms=BEGAN_AT_MS)
+
+
+def append(
+    spark: SparkSession,
+    warehouse: Path,
+    rows: DataFrame,
+    ingest_date: str = "2026-01-05",
+    readings: Mapping[int, list[Reading]] | None = None,
+) -> None:
     """One commit of the ingest, in files without an order, and the source that it writes first."""
-    born = Reading(from_offset=0, complete_from=0, complete_from_ms=BEGAN_AT_MS)
-    readings = {partition: [born] for partition in range(PARTITIONS)}
+    readings = {partition: [BORN] for partition in range(PARTITIONS)} | dict(readings or {})
     with open_test_ledger(spark, warehouse) as ledger:
         write_source(ledger.storage, "test", LedgerSource(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings))
         ledger.create(COORDINATOR_RECORDS)

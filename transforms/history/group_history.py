@@ -84,13 +84,14 @@ _OTHER_TYPES = (GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS)
 OTHER_GROUP_TYPES = {f"{group_type}_group_": group_type for group_type in _OTHER_TYPES}
 
 
-def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> DataFrame:
+def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks, *, is_end: bool = False) -> DataFrame:
     """Returns the rows from which `by_log` makes the events of each group that has something new: its open state, its
     records, and summaries of its commits.
 
     `records` are rows of `coordinator_records` of one cluster, which for an offset commit also have `topic`,
     `partition` and `committed_offset`. A record that could not be decoded belongs to no group, and a record of an
-    unknown type is no event.
+    unknown type is no event. With `is_end` a group without records also has something new if there is any mark that it
+    has not met, as it would have if the whole log were folded at once.
     """
     is_aside = F.col(SET_ASIDE_BY.name).isNotNull()
     folded_to = F.when(is_aside, F.lit(INT64_MAX)).otherwise(F.col("last_kafka_offset"))
@@ -108,7 +109,7 @@ def group_events(records: DataFrame, open_groups: DataFrame, marks: Marks) -> Da
         "group_id", "kafka_partition", "kafka_offset", "timestamp_ms", "record_type", "is_tombstone", "record_json"
     )
     found = found.unionByName(_commit_summaries(new, marks), allowMissingColumns=True)
-    touched = found.select("group_id").union(open_groups.where(_has_read_past_a_hole(marks)).select("group_id"))
+    touched = found.select("group_id").union(open_groups.where(_is_behind(marks, is_end=is_end)).select("group_id"))
     states = open_groups.join(touched.distinct(), "group_id", "left_semi").select(
         "group_id", "kafka_partition", F.lit(-1).cast("long").alias("kafka_offset"), "state"
     )
@@ -159,13 +160,13 @@ def _stretch(marks: Marks) -> Column:
     return number
 
 
-def _has_read_past_a_hole(marks: Marks) -> Column:
+def _is_behind(marks: Marks, *, is_end: bool) -> Column:
     """Returns whether the log has been read past a hole that the open group's state does not know, and that may hide
-    the group's end."""
+    the group's end; with `is_end`, past any mark."""
     found = F.lit(False)
     for partition, starts in marks.items():
         for mark in starts:
-            if mark.hides_ends:
+            if is_end or mark.hides_ends:
                 is_before = F.col("coverage_offset") < mark.from_offset
                 found |= (F.col("kafka_partition") == partition) & is_before
     return found

@@ -12,7 +12,9 @@ from click.testing import CliRunner
 from groupledger.jobs.ask.answers import last_known
 from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.cli.main import main
+from groupledger.jobs.warehouse.first_fold import FirstFold, first_fold_is_done, note_first_fold
 from groupledger.jobs.warehouse.known_until import note_until
+from groupledger.jobs.warehouse.lease import Lease
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.words import Source, words_of
 from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, fill, write
@@ -151,6 +153,19 @@ def test_before_incidents_are_looked_for(tmp_path: Path, words: str) -> None:
     note_until(LocalStorage(tmp_path), CLUSTER, Source.INCIDENTS, at_ms)
     found = CliRunner().invoke(main, asked)
     assert (found.exit_code, "incidents until 2026-01-01T12:05:00.000Z" in found.stderr) == (0, True), found.output
+
+
+def test_before_the_first_history_is_made(tmp_path: Path, warehouse: Path) -> None:
+    """Goal: while the first fold of the history is under way, no answer takes its tables for the present."""
+    shutil.copytree(warehouse, tmp_path, dirs_exist_ok=True)
+    storage = LocalStorage(tmp_path)
+    with Lease(storage, CLUSTER, "pytest", 60) as lease:
+        note_first_fold(storage, lease, FirstFold("an id", {7: 50}))
+        for words in ("group pay --json", "owner pay orders 0", "rebalances", "why pay --since 2026-01-01"):
+            found = CliRunner().invoke(main, [*words.split(), "--warehouse", str(tmp_path)])
+            assert (found.exit_code, "the history is not made yet" in found.stderr) == (4, True), found.output
+        first_fold_is_done(storage, lease)
+    assert CliRunner().invoke(main, ["group", "pay", "--json", "--warehouse", str(tmp_path)]).exit_code == 0
 
 
 def test_a_topic_that_is_not_known(warehouse: Path) -> None:

@@ -97,6 +97,19 @@ def test_names_that_come_late(spark: SparkSession, at_once: Path, tmp_path: Path
         assert damaged_groups(ledger) == []
 
 
+def test_names_that_come_in_a_later_unit(
+    spark: SparkSession, at_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: a first fold in units knows the names before its first unit, and gives the tables of one pass, with the
+    pauses of rebalances."""
+    monkeypatch.setattr("groupledger.jobs.derive.first_fold.RECORDS_PER_UNIT", 40)
+    rows = [*log_rows(), *telling_commits()]
+    for first in range(0, len(rows), 40):
+        add(spark, tmp_path, rows[first : first + 40])
+    run(spark, tmp_path)
+    assert tables_of(tmp_path) == tables_of(at_once)
+
+
 def test_names_from_samples(spark: SparkSession, at_once: Path, tmp_path: Path) -> None:
     """Goal: a sample of watermarks has the names, too, before any commit does."""
 

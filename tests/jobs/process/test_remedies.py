@@ -44,6 +44,7 @@ PROVED = {
     "jobs/notify/notify.py": {"move it out of the warehouse": NO_JSON},
     "jobs/warehouse/forget.py": {"move it out of the warehouse": NO_JSON},
     "jobs/warehouse/judged_logs.py": {"move it out of the warehouse": NO_JSON},
+    "jobs/warehouse/first_fold.py": {"move it out of the warehouse": NO_JSON},
     "jobs/warehouse/rebuilds.py": {"move it out of the warehouse": NO_JSON},
     "jobs/warehouse/source.py": {"restore it, or move it out of the warehouse": NO_JSON},
     "jobs/ingest/capture.py": {"{} of the capture is damaged": "its text can't be read, and its records stay"},
@@ -57,8 +58,9 @@ PROVED = {
     "jobs/ingest/ingest_capture.py": {"The capture begins after": SET_ASIDE},
     "jobs/derive/history.py": {
         "The history has been written before": "the tables are gone",
-        "The file with the source of the ledger of cluster {}": "the file is gone",
     },
+    "jobs/derive/batch_records.py": {"The file with the source of the ledger of cluster {}": "the file is gone"},
+    "jobs/derive/first_fold.py": {"The table {} is another one": REBUILT},
     "jobs/derive/validate.py": {"the table {} is not what its records say": REBUILT},
     "transforms/history/rules/state.py": {"The open state of a group has {}": REBUILT},
     # What is no warehouse's.

@@ -1,0 +1,180 @@
+"""Folds a large table for the first time in units (`transforms.history.units`), and goes on behind the last one.
+
+Each unit is folded from the states that the one before it has left in `open_groups`, as a micro-batch is. The note that
+is written before each unit (`jobs.warehouse.first_fold`) says what is folded, and where the unit ends. After a kill the
+unit is folded again up to the same offsets, and the others are cut anew out of the newest version of the table.
+
+The result is that of one fold of everything. For that, three things are done for all records and not by unit:
+- Names of topics are learned before the first unit, since a unit's records may name topics by ids that only later
+  records explain.
+- A unit meets the marks of coverage up to its last offset, and not those behind it: a hole ends what is open, and the
+  next unit may have records before that hole. After the last unit all groups meet the marks that they lack.
+- `rebalance_stats` is counted once, after the last unit.
+
+A first look reads five columns of all records that are not folded. A unit reads only the files that have its records;
+they are named, since a filter by partitions and offsets, which has an OR, would leave out none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from groupledger.jobs.derive.batch_records import marks_of, mentioned_topics, records_of
+from groupledger.jobs.derive.rebalance_stats import rebuild_rebalance_stats
+from groupledger.jobs.derive.topic_names import topic_names_of
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.warehouse.added_files import AddedFiles, rows_in
+from groupledger.jobs.warehouse.delta_log import open_table
+from groupledger.jobs.warehouse.first_fold import FirstFold, note_first_fold, unfinished_first_fold
+from groupledger.jobs.warehouse.known_until import forget_until
+from groupledger.jobs.warehouse.ledger import at_or_after
+from groupledger.jobs.warehouse.upsert import is_empty
+from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.open_groups import OPEN_GROUPS
+from groupledger.schemas.words import Source
+from groupledger.transforms.history.group_history import DERIVED_TABLES
+from groupledger.transforms.history.units import Piece, Unit, units_of
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.transforms.history.group_history import Marks
+
+RECORDS_PER_UNIT = 5_000_000
+# Records that overlap in several files, as in a file for many groups, are cut at multiples of this part of a unit.
+PARTS_OF_A_UNIT = 8
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the fold of a unit has to know: the marks of coverage that it meets. `is_end`: all groups of the partitions
+    meet them, whether they have records in it or not."""
+
+    marks: Marks
+    is_end: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The units that are left of a version of `coordinator_records`, whose files are `paths`, by name. `ends` are the
+    next offsets of all partitions, and `topic_ids` are the topics that the records name by id."""
+
+    units: Sequence[Unit]
+    paths: Mapping[str, str]
+    ends: Mapping[int, int]
+    topic_ids: set[str]
+
+
+def begin_first_fold(ledger: Ledger, version: int) -> FirstFold | None:
+    """Notes that a first fold is under way. Returns where a fold in units goes on; None if everything has to be folded
+    at once: it is little, or there are rows already, of an earlier release or with a checkpoint that is gone.
+
+    Raises InputError if the fold was begun with another table.
+    """
+    delta = open_table(ledger.warehouse, COORDINATOR_RECORDS, version)
+    table_id = str(delta.metadata().id)
+    before = unfinished_first_fold(ledger.storage, ledger.cluster)
+    if before is not None and before.is_in_units:
+        if before.table_id != table_id:
+            raise InputError(
+                f"The table {COORDINATOR_RECORDS.name} is another one than the history has read: it was deleted and"
+                " created again. Restore the earlier one, or run `groupledger history --rebuild`."
+            )
+        return before
+    progress = FirstFold(table_id)
+    note_first_fold(ledger.storage, ledger.lease, progress)
+    forget_until(ledger.storage, ledger.cluster, Source.HISTORY)
+    counts = pa.table(delta.get_add_actions(flatten=True))["num_records"].to_pylist()
+    is_much = sum(RECORDS_PER_UNIT if each is None else each for each in counts) > RECORDS_PER_UNIT
+    is_new = is_much and all(is_empty(ledger, table) for table in (*DERIVED_TABLES, OPEN_GROUPS))
+    return progress if is_new else None
+
+
+def fold_in_units(
+    ledger: Ledger,
+    version: int,
+    progress: FirstFold,
+    fold: Callable[[DataFrame, Part], None],
+    stop: threading.Event,
+) -> bool:
+    """Folds what is left of a version of `coordinator_records`, by a call of `fold` for each unit, and counts
+    `rebalance_stats`. Returns False if it was stopped before the end."""
+    plan = _plan(ledger, version, progress)
+    records = ledger.rows(COORDINATOR_RECORDS, version)
+    topic_names_of(ledger, records_of(ledger, records.where(at_or_after(progress.folded))), plan.topic_ids)
+    marks = marks_of(ledger, plan.ends)
+    count = progress.record_count + sum(unit.count for unit in plan.units)
+    for unit in plan.units:
+        progress = replace(progress, unit=unit.ends)
+        note_first_fold(ledger.storage, ledger.lease, progress)
+        if stop.is_set():
+            return False
+        files = AddedFiles(version, tuple(plan.paths[name] for name in sorted(unit.files)), unit.count)
+        rows = rows_in(ledger, COORDINATOR_RECORDS, files)
+        fold(rows.where(at_or_after(progress.folded) & ~at_or_after(unit.ends)), Part(_marks_before(marks, unit.ends)))
+        folded = {**progress.folded, **unit.ends}
+        progress = replace(progress, folded=folded, unit={}, record_count=progress.record_count + unit.count)
+        ledger.say(f"history: {progress.record_count:,} of {count:,} records folded")
+    note_first_fold(ledger.storage, ledger.lease, progress)
+    if any(len(starts) > 1 for starts in marks.values()):
+        fold(ledger.empty(COORDINATOR_RECORDS), Part(marks, is_end=True))
+    rebuild_rebalance_stats(ledger)
+    return True
+
+
+def _plan(ledger: Ledger, version: int, progress: FirstFold) -> Plan:
+    rows = ledger.spark.read.format("delta").option("versionAsOf", version).load(ledger.path(COORDINATOR_RECORDS))
+    partition, offset = F.col("kafka_partition"), F.col("kafka_offset")
+    found = (
+        rows.where((F.col("cluster") == F.lit(ledger.cluster)) & at_or_after(progress.folded))
+        .groupBy(
+            F.col("_metadata.file_name").alias("file"),
+            partition,
+            (~at_or_after(progress.unit)).alias("is_in_unit"),
+            F.floor(offset / F.lit(max(RECORDS_PER_UNIT // PARTS_OF_A_UNIT, 1))).alias("place"),
+        )
+        .agg(F.min(offset), F.max(offset), F.count(F.lit(1)), mentioned_topics())
+        .drop("place")
+        .toArrow()
+    )
+    paths = _paths(ledger, version)
+    order = {name: number for number, name in enumerate(paths)}
+    begun, left, topic_ids = Unit(), [], set[str]()
+    for file, kafka_partition, is_in_unit, first, last, count, ids in zip(
+        *(column.to_pylist() for column in found.columns), strict=True
+    ):
+        topic_ids.update(ids)
+        if is_in_unit:
+            begun.take(Unit({}, {file}, count))
+        else:
+            left.append(Piece(file, kafka_partition, first, last, count))
+    begun.ends |= progress.unit
+    left.sort(key=lambda piece: order[piece.file])
+    ends = {**progress.folded, **progress.unit}
+    for piece in left:
+        ends[piece.partition] = max(piece.last + 1, ends.get(piece.partition, 0))
+    units = units_of(left, RECORDS_PER_UNIT)
+    return Plan([begun, *units] if begun.count else [*units], paths, ends, topic_ids)
+
+
+def _paths(ledger: Ledger, version: int) -> dict[str, str]:
+    """Returns the files of `coordinator_records`, by name, in the order in which their dates, and then they, were
+    written."""
+    files = pa.table(open_table(ledger.warehouse, COORDINATOR_RECORDS, version).get_add_actions(flatten=True))
+    names = ("partition.ingest_date", "modification_time", "path")
+    rows = zip(*(files[name].to_pylist() for name in names), strict=True)
+    found = sorted((str(date or ""), at, unquote(path)) for date, at, path in rows)
+    return {path.rpartition("/")[2]: path for *_, path in found}
+
+
+def _marks_before(marks: Marks, ends: Mapping[int, int]) -> Marks:
+    return {partition: [mark for mark in marks[partition] if mark.from_offset < end] for partition, end in ends.items()}
