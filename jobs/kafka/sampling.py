@@ -7,9 +7,10 @@ round. So lag compares a commit with an end that was read after it. The rows go 
 - For each partition the log start, the high watermark and the last stable offset are requested in this order, each in
   one ListOffsets request for many partitions. The log grows between the requests. So a last stable offset above the
   high watermark is cut to it; otherwise a log without transactions would seem to have an open one.
-- Groups come from ListGroups, which each broker answers for the groups that it coordinates. So the same broker is asked
-  for their members, by DescribeGroups or, for KIP-848, ConsumerGroupDescribe. Share and streams groups have only the
-  state in the list.
+- Groups come from ListGroups, which each broker answers for the groups that it coordinates. Only the leaders of
+  `__consumer_offsets` coordinate groups, so no other broker is asked: of a thousand brokers, fifty at most with Kafka's
+  default number of partitions. The same broker is asked for the groups' members, by DescribeGroups or, for KIP-848,
+  ConsumerGroupDescribe. Share and streams groups have only the state in the list.
 - If a broker does not answer, only its own partitions and groups are missing. The partitions have rows with the error;
   its groups are not listed anywhere else, and so have no rows.
 - Metadata never creates topics: a sample of a deleted topic must not bring it back.
@@ -260,18 +261,21 @@ def offsets_by_place(answer: Any) -> dict[TopicPartition, Any]:
 
 
 def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[SampledGroupState, ...], dict[int, str]]:
-    """Returns a row for each group that a broker lists, and the error of each broker that did not list its groups."""
+    """Returns a row for each group that a coordinator lists, and the error of each that did not list its groups. Raises
+    OutsideError if no broker answers with the leaders of `__consumer_offsets`."""
     rows: dict[str, SampledGroupState] = {}
     silent: dict[int, str] = {}
-    wanted: Iterable[int] = brokers.nodes()
+    listed: set[int] = set()
     for _ in attempts(settings):
+        leaders, _, _ = describe_topics(brokers, settings, [OFFSETS_TOPIC])
+        wanted = {*silent, *leaders} - listed
         answers = ask_each(settings, dict.fromkeys(wanted), lambda node, _: ask_coordinator(brokers, settings, node))
         silent = {node: error_name(answer) for node, answer in answers.items() if isinstance(answer, KafkaError)}
-        for answer in answers.values():
+        for node, answer in answers.items():
             if not isinstance(answer, KafkaError):
+                listed.add(node)
                 # A group that moves in between is listed by two, and one of them refuses to describe it.
                 rows |= {row.group_id: row for row in answer if row.group_id not in rows or row.error is None}
-        wanted = silent
         if not silent:
             break
     return tuple(rows[group_id] for group_id in sorted(rows)), silent
