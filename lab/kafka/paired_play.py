@@ -68,10 +68,12 @@ NAMED_TOPICS = ("initializing_topics", "initialized_topics", "deleting_topics")
 @dataclass
 class Outcome:
     """The outcome of a comparison: in `compared` how often each request, with its error, and each type of record was
-    compared, and in `wrong` a sentence for each difference."""
+    compared, in `wrong` a sentence for each difference, and in `different` the numbers of the sequences that have
+    one."""
 
     compared: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    different: list[int] = field(default_factory=list)
 
 
 class DifferenceError(AssertionError):
@@ -321,6 +323,7 @@ def play_each(
                 play.compare_log()
             except (DifferenceError, ValueError) as difference:
                 outcome.wrong.append(f"sequence {number}: {difference}")
+                outcome.different.append(number)
         outcome.compared.update(play.compared)
         outcome.compared["sequences"] += 1
     return outcome
