@@ -24,8 +24,6 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -36,6 +34,7 @@ from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.tables.lag import LAG
 from lab.kafka.local_broker import LocalBroker
 from lab.kafka.local_traffic import make_offsets_topic
+from lab.kafka.monitor_process import SERVED, fetch, is_healthy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +44,6 @@ OFFSET = re.compile(
     r'^kafka_consumergroup_group_offset\{(?=[^}]*group="freshness-(\d+)").*\} ([0-9.e+]+)$', re.MULTILINE
 )
 BATCH = re.compile(r"^batch \d+: .* in ([0-9.]+) s", re.MULTILINE)
-SERVED = re.compile(r"metrics at (http://\S+)/metrics")
 POLL_S = 0.05
 HEALTHY_SECONDS_MAX = 600
 SIGTERM_CODE = 143
@@ -87,18 +85,6 @@ class LagTable:
                     if row["group_id"].startswith(f"{TOPIC}-") and row["committed_offset"] is not None:
                         yield int(row["group_id"].removeprefix(f"{TOPIC}-")), row["committed_offset"]
             self._version += 1
-
-
-def fetch(address: str) -> str:
-    with urlopen(address, timeout=10) as answer:  # noqa: S310 - our own monitor's address
-        return str(answer.read().decode())
-
-
-def is_healthy(address: str) -> bool:
-    try:
-        return fetch(f"{address}/readyz") == "ok\n"
-    except URLError:
-        return False
 
 
 def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:

@@ -37,13 +37,14 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.freshness import HEALTHY_SECONDS_MAX, SERVED, SIGTERM_CODE, fetch, is_healthy, wait_for
+from bench.freshness import HEALTHY_SECONDS_MAX, SIGTERM_CODE, wait_for
 from groupledger.coordinator.model.messages import OffsetCommitRequest, OffsetToCommit
 from lab.faults.processes import MIB, processes_of, resident_mib
 from lab.kafka.connection import Connection
 from lab.kafka.group_messages import to_wire
 from lab.kafka.local_broker import LocalBroker
 from lab.kafka.local_traffic import make_offsets_topic
+from lab.kafka.monitor_process import SERVED, fetch, is_healthy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -31,9 +31,10 @@ from lab.kafka.cleaned_topic import set_topic
 from lab.kafka.cluster import Cluster
 from lab.kafka.cluster_clients import ALL, PARTITIONS, Clients
 from lab.kafka.cluster_observer import Observer
-from lab.kafka.cluster_product import INTERVAL_S, SETTINGS, Monitor, make_second
+from lab.kafka.cluster_product import INTERVAL_S, SETTINGS, make_second
 from lab.kafka.local_traffic import make_offsets_topic
 from lab.kafka.matrix import now_ms
+from lab.kafka.monitor_process import Monitor
 from lab.truth.cluster_truth import offsets_in, positions_in
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def play(folder: Path, plan: Plan) -> None:
         make_offsets_topic(cluster.servers)
         set_topic(AdminClient({"bootstrap.servers": cluster.servers, "log_level": 2}), OF_OFFSETS_TOPIC)
         logs = [broker.server_log for broker in cluster.brokers]
-        with Monitor(folder, cluster.servers, logs, plan.monitor_share) as monitor:
+        settings = {**SETTINGS, "logs": {"server_logs": [str(each) for each in logs]}}
+        with Monitor(folder, cluster.servers, INTERVAL_S, settings, plan.monitor_share) as monitor:
             clients = opened.enter_context(Clients(cluster.servers, ALL, folder / "state"))
             show = LongShow(folder, cluster, clients, random.Random(plan.seed), plan.seconds, monitor)
             show.run()
