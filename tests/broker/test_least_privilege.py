@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from kafka.admin import (
     ACL,
@@ -23,10 +23,15 @@ from kafka.admin import (
 )
 
 from groupledger.jobs.cli.main import main
+from groupledger.jobs.kafka.brokers import connect
+from groupledger.jobs.kafka.markers import trailing_markers
 from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
+from groupledger.jobs.kafka.sampling import sample_groups, sample_watermarks
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kafka.topic_partition import TopicPartition as Place
+from groupledger.transforms.lag.rules.resting import Resting
 from lab.kafka.local_broker import LocalBroker
 
 if TYPE_CHECKING:
@@ -41,6 +46,8 @@ MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 TOPIC = ResourcePattern(ResourceType.TOPIC, OFFSETS_TOPIC)
 # Spark's driver and executors name a group, though they join none, and a consumer with a name asks for its offsets.
 SPARK_GROUPS = ResourcePattern(ResourceType.GROUP, "spark-kafka-", ACLResourcePatternType.PREFIXED)
+ALL_TOPICS = ResourcePattern(ResourceType.TOPIC, "*")
+ALL_GROUPS = ResourcePattern(ResourceType.GROUP, "*")
 AWAY = (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR)
 COORDINATOR_S_MAX = 60
 READ, DESCRIBE = ACLOperation.READ, ACLOperation.DESCRIBE
@@ -89,7 +96,7 @@ def admin(guarded: LocalBroker) -> Iterator[Any]:
 
 
 def commit(bootstrap_servers: str) -> None:
-    """One commit of a group without members."""
+    """One record, and one commit of a group without members."""
     login: dict[str, str | int | float | bool] = {
         "bootstrap.servers": bootstrap_servers,
         "security.protocol": "SASL_PLAINTEXT",
@@ -99,6 +106,9 @@ def commit(bootstrap_servers: str) -> None:
     }
     admin = AdminClient(login)  # a client without a name would be gone before the answer comes
     admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(30)
+    producer = Producer(login)
+    producer.produce("orders", b"x")
+    producer.flush(30)
     consumer = Consumer({**login, "group.id": "readers", "enable.auto.commit": False})
     deadline = time.monotonic() + COORDINATOR_S_MAX
     while not has_committed(consumer):
@@ -164,6 +174,27 @@ def test_read_is_enough(guarded: LocalBroker, admin: Any, conf: Path, tmp_path: 
         states = diagnosis(guarded, conf)
     assert (states["brokers"], states["Read"], states["offset retention"]) == ("good", "good", "unknown")
     assert PASSWORD not in result.output
+
+
+def test_describe_is_enough_for_lag(guarded: LocalBroker, admin: Any, conf: Path) -> None:
+    """Goal: Describe on topics and groups gives ends and states; Read on the topics shows markers as well. Without
+    these rights there is no row, and no error but that of a topic that is asked for by its name."""
+    settings = load_settings(conf)
+    at = {Place("orders", 0): Resting(0, 1)}
+    with connect(guarded.bootstrap_servers, settings) as brokers:
+        assert sample_watermarks(brokers, settings.sampling, None) == ((), {})
+        assert sample_groups(brokers, settings.sampling) == ((), {})
+        _, unseen = sample_watermarks(brokers, settings.sampling, {"orders"})
+        assert unseen == {"orders": "TOPIC_AUTHORIZATION_FAILED"}
+        with granted(admin, (DESCRIBE, ALL_TOPICS), (DESCRIBE, ALL_GROUPS)):
+            rows, unseen = sample_watermarks(brokers, settings.sampling, None)
+            assert [(row.topic, row.offsets) for row in rows] == [("orders", (0, 1, 1))]
+            groups, silent = sample_groups(brokers, settings.sampling)
+            assert [(row.group_id, row.state, row.error) for row in groups] == [("readers", "Empty", None)]
+            assert (unseen, silent) == ({}, {})
+            assert trailing_markers(brokers, settings.sampling, at) == {Place("orders", 0): None}
+        with granted(admin, (READ, ALL_TOPICS)):
+            assert trailing_markers(brokers, settings.sampling, at)[Place("orders", 0)] == 0
 
 
 def test_describe_alone(guarded: LocalBroker, admin: Any, conf: Path) -> None:
