@@ -1,4 +1,5 @@
-"""Runs a real broker with real consumers on this machine until Ctrl-C, to try `doctor`, `monitor` and `pipeline` on it.
+"""Runs a real broker with real consumers on this machine until Ctrl-C or SIGTERM, to try `doctor`, `monitor` and
+`pipeline` on it.
 
     python -m lab.kafka.broker_to_try [--directory DIR] [--seconds 240]
 
@@ -7,6 +8,7 @@ The consumers play the plot of the demo (`lab.kafka.local_traffic`) again and ag
 
 from __future__ import annotations
 
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -19,10 +21,11 @@ from lab.kafka.local_traffic import TrafficError, make_offsets_topic, run_demo_t
 
 
 @click.command()
-@click.option("--directory", type=click.Path(path_type=Path), default="kafka", show_default=True)
+@click.option("--directory", type=click.Path(path_type=Path), default="build/kafka", show_default=True)
 @click.option("--seconds", type=click.IntRange(20), default=240, show_default=True)
 def main(*, directory: Path, seconds: int) -> None:
     """Run a broker with consumers until Ctrl-C; the directory has its data and its logs, and may be there already."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else clients and broker would be cut off
     try:
         with suppress(KeyboardInterrupt), LocalBroker(directory, log_requests=True) as broker:
             make_offsets_topic(broker.bootstrap_servers)
