@@ -15,6 +15,7 @@ import threading
 import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,8 @@ from lab.kafka.local_broker import LocalBroker
 from lab.kafka.local_traffic import make_offsets_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from lab.diagnosis.plays import Play
@@ -50,17 +52,24 @@ class Timeline:
     restarts: bool = False
 
 
-def play_all(folder: Path, plays: Iterable[tuple[Play, str]], timeline: Timeline) -> list[Played]:
+def play_all(
+    folder: Path,
+    plays: Iterable[tuple[Play, str]],
+    timeline: Timeline,
+    beside: Callable[[LocalBroker, list[Played]], AbstractContextManager[object]] = lambda *_: nullcontext(),
+) -> list[Played]:
     """Plays each of `plays`, a play and the client that plays it, in a group of its own, and returns the truth about
-    all groups."""
+    all groups. What `beside` makes of the broker and of the truth, which grows, runs while they are played."""
     folder.mkdir(parents=True, exist_ok=True)
     with LocalBroker(folder / "kafka", properties=PROPERTIES, heap=BROKER_HEAP, log_requests=True) as broker:
         make_offsets_topic(broker.bootstrap_servers)
-        with Stage(broker, timeline.seconds, timeline.calm_s) as stage:
+        played: list[Played] = []
+        with beside(broker, played), Stage(broker, timeline.seconds, timeline.calm_s) as stage:
             wanted = list(plays)
             groups = [Group(stage, number, play.name, client) for number, (play, client) in enumerate(wanted, 1)]
             for group, (play, _) in zip(groups, wanted, strict=True):
                 group.make_topic(play.partitions, play.rate)
+                played.append(group.played)
             sampler = Sampler(broker.bootstrap_servers, timeline.interval_s)
             sampler.start()
             if timeline.restarts:
@@ -68,7 +77,6 @@ def play_all(folder: Path, plays: Iterable[tuple[Play, str]], timeline: Timeline
             _run(groups, wanted)
             stage.until(timeline.seconds)
             sampler.stop(folder / "samples")
-            played = [group.played for group in groups]
             write_truth(folder / "truth.jsonl", played)
             capture(folder, broker.bootstrap_servers)
     count_removals(folder, played)
