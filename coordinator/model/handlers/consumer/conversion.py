@@ -237,7 +237,9 @@ def _classic_group(
     classic.protocol_name = classic.select_protocol()
     classic.compute_subscribed_topics(operation.config)
     for member in classic.members.values():
-        target = group.target.get(took_over.get(member.member_id, member.member_id))
+        # A member has no target if it came when one may not be computed yet; 4.2 then fails.
+        nothing: Partitions | None = {} if operation.config.is_4_4 else None
+        target = group.target.get(took_over.get(member.member_id, member.member_id), nothing)
         if target is None:
             raise IllegalStateError(f"{member.member_id} has no target")
         try:

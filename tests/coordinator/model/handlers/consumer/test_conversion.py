@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from groupledger.coordinator.model.config import BIDIRECTIONAL, DISABLED, DOWNGRADE, UPGRADE
+from groupledger.coordinator.model.config import BIDIRECTIONAL, DISABLED, DOWNGRADE, KAFKA_4_4, UPGRADE
 from groupledger.coordinator.model.coordinator import Coordinator
 from groupledger.coordinator.model.groups.classic.states import State
 from groupledger.coordinator.model.messages import (
@@ -165,6 +165,19 @@ def test_another_protocol_of_an_instance() -> None:
     assert (cluster.classic.state, cluster.classic.generation_id) == (State.STABLE, 1)
     cluster.old = back.member_id
     assert cluster.synced(1) == [*ALL]
+
+
+def test_a_member_that_was_given_nothing_changes_its_protocol() -> None:
+    """Goal: from 4.4 on a member may wait for its first target. If it comes back as a classic member meanwhile, it has
+    nothing in the classic group, and a rebalance begins."""
+    cluster = Mixed(release=KAFKA_4_4, group_consumer_assignment_interval_ms=60_000)
+    assert cluster.join("first").member_epoch == 2
+    assert cluster.join("new", instance_id="i").error is Error.NONE
+    cluster.beat("first", -1)
+    assert "new" not in cluster.group.target
+    cluster.join_classic("", group_instance_id="i")
+    assert {*cluster.classic.members} == {cluster.old, "drawn"}
+    assert cluster.classic.state is State.PREPARING_REBALANCE
 
 
 @pytest.mark.parametrize("is_too_late_to", ["join", "sync", "heartbeat"])
