@@ -32,7 +32,7 @@ from lab.warehouses.releases import unpacked
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ARCHIVE = max((Path(__file__).parents[2] / "data" / "warehouses").glob("*.tar.gz"))
+ARCHIVE = min((Path(__file__).parents[2] / "data" / "warehouses").glob("*.tar.gz"))
 CANARY = "canary-4711"
 VALUES = {"group": "g", "at": "2025-10-09T08:53:21.500Z", "topic": "orders"}
 a_table_of_python = pa.table({"secret": [CANARY]})

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-ARCHIVE = max((Path(__file__).parents[2] / "data" / "warehouses").glob("*.tar.gz"))
+ARCHIVE = min((Path(__file__).parents[2] / "data" / "warehouses").glob("*.tar.gz"))
 AT = "2026-01-05T00:30:00Z"
 GROUP = "zombie-commits-0000"
 # Runs a command where the packages of the extra `spark` are not installed, and prints what it imports that no question
