@@ -78,6 +78,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFolder:
 # Python's frames still hold goes at the end of each file.
 OF_TESTS = {
     **OF_FEW_ROWS,
+    # Three of these run side by side, with monitors and brokers: a heap of 3 GiB each was more than the machine had.
+    "spark.driver.memory": "2g",
     "spark.databricks.delta.delta.log.cacheSize": "40",
     "spark.sql.ui.retainedExecutions": "20",
     "spark.ui.retainedJobs": "20",
