@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from lab.kafka.local_broker import LocalBroker
 
 POLL_S = 2.0
+INTERVAL_S = 10
 LIMIT_S = 60.0  # and an interval
 DIAGNOSES, DELAYS = "groupledger_open_diagnoses", "delays.json"
 OF_RUN = yaml.safe_load(SETTINGS)
@@ -75,6 +76,7 @@ WAITS_S: dict[str, float] = {
     **dict.fromkeys(("one_record_stops_every_owner", "commits_one_offset_again"), STANDS_S),
     **dict.fromkeys(("slower_than_producers", "more_members_than_partitions", "partition_skew"), GROWS_S),
     **dict.fromkeys(("uneven_assignment", "one_slow_member"), GROWS_S),
+    "subscribed_topic_missing": 2.0 * INTERVAL_S,  # two rounds have to ask for the topic
     "client_quota": THROTTLED_MIN.total_seconds(),
     "open_transaction": WAITS_FOR_LONG.total_seconds(),
     "transactions_rolled_back": ROLLED_BACK_FOR.total_seconds(),
@@ -145,7 +147,7 @@ def _since(cause: Cause) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--interval", type=int, default=10, help="of the monitor, in seconds")
+    parser.add_argument("--interval", type=int, default=INTERVAL_S, help="of the monitor, in seconds")
     parser.add_argument("--minutes", type=float, default=6)
     parser.add_argument(
         "--calm-s", type=float, default=2 * CALM_S, help="when the causes begin, after the groups formed"
