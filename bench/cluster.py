@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 
 from lab.kafka.cluster_answers import judged, read_truth
 from lab.kafka.cluster_play import Plan, play
-from lab.kafka.cluster_product import AFTER, AGAIN, LIVE, judge_again
+from lab.kafka.cluster_product import AFTER, AGAIN, judge_again
 from lab.kafka.local_broker import JARS_OF_RELEASE
+from lab.kafka.monitor_process import LIVE
 from lab.truth.cluster_judge import OUTCOMES
 
 if TYPE_CHECKING:

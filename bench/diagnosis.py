@@ -29,7 +29,7 @@ from groupledger.jobs.process.output import json_text
 from lab.diagnosis.clients import CLIENTS
 from lab.diagnosis.judge import OUTCOMES, RIGHT, WRONG, judged
 from lab.diagnosis.levels import LEVELS, answer, make_warehouses, said
-from lab.diagnosis.plays import all_plays
+from lab.diagnosis.plays import all_plays, in_rounds
 from lab.diagnosis.run import Timeline, play_all
 from lab.diagnosis.truth import read_truth
 
@@ -68,11 +68,8 @@ def main() -> int:
 
 def play_rounds(folder: Path, arguments: argparse.Namespace) -> None:
     timeline = Timeline(seconds=arguments.minutes * 60, restarts=arguments.restart)
-    # The list has the plays of one family together; each round gets some of every family.
-    plays = list(chosen(arguments))
-    count = -(-len(plays) // arguments.at_once)
-    for number in range(count):
-        play_all(folder / f"round-{number + 1:02}", plays[number::count], timeline)
+    for of_round, plays in in_rounds(folder, [*chosen(arguments)], arguments.at_once):
+        play_all(of_round, plays, timeline)
 
 
 def chosen(arguments: argparse.Namespace) -> Iterator[tuple[Play, str]]:
@@ -87,9 +84,8 @@ def report(all_played: Sequence[tuple[Path, Played]]) -> int:
     """Prints the judgement at each level, of groups with the folders of their rounds."""
     played, blamed = [], 0
     for folder, each in all_played:
-        if each.fault or each.removals:
-            reason = each.fault or f"{each.removals} sessions ended by themselves"
-            print(f"not judged: {each.play} with {each.client} ({folder.name}/{each.group_id}): {reason}")
+        if each.spoiled_by is not None:
+            print(f"not judged: {each.play} with {each.client} ({folder.name}/{each.group_id}): {each.spoiled_by}")
         else:
             played.append((folder, each))
     for level in LEVELS:

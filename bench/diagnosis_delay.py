@@ -41,7 +41,7 @@ from lab.diagnosis.clients import POLL_INTERVAL_MS, SESSION_MS
 from lab.diagnosis.families.members import LOOP_AWAY_S, LOOP_STAYS_S
 from lab.diagnosis.judge import RIGHT, judged, names_of
 from lab.diagnosis.levels import SETTINGS, answer, said
-from lab.diagnosis.plays import all_plays
+from lab.diagnosis.plays import all_plays, in_rounds
 from lab.diagnosis.run import Timeline, play_all
 from lab.diagnosis.stage import CALM_S
 from lab.diagnosis.truth import read_truth
@@ -160,10 +160,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="groupledger-delay-") as made:
         folder = (arguments.again or arguments.keep or Path(made)).resolve()
         if arguments.again is None:
-            plays = [*chosen(arguments.only)]
-            count = -(-len(plays) // arguments.at_once)
-            for number in range(count):
-                play_round(folder / f"round-{number + 1:02}", plays[number::count], arguments)
+            for of_round, plays in in_rounds(folder, [*chosen(arguments.only)], arguments.at_once):
+                play_round(of_round, plays, arguments)
         return report([*measured(folder)], arguments.interval)
 
 
@@ -201,8 +199,8 @@ def measured(folder: Path) -> Iterator[tuple[Played, Delays]]:
     for path in sorted(folder.glob(f"round-*/{DELAYS}")):
         delays = Delays(**json.loads(path.read_text()))
         for played in read_truth(path.with_name("truth.jsonl")):
-            if played.fault or played.removals:
-                print(f"not judged: {played.play} with {played.client}: {played.fault or 'its sessions ended'}")
+            if played.spoiled_by is not None:
+                print(f"not judged: {played.play} with {played.client}: {played.spoiled_by}")
             else:
                 yield played, delays
 

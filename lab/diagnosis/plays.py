@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from lab.diagnosis.clients import CLIENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from lab.diagnosis.group import Group
 
@@ -45,6 +46,16 @@ def play(
         return function
 
     return register
+
+
+def in_rounds(
+    folder: Path, plays: Sequence[tuple[Play, str]], at_once: int
+) -> Iterator[tuple[Path, Sequence[tuple[Play, str]]]]:
+    """Yields the plays in rounds of at most `at_once`, each with a folder of its own. The list has the plays of one
+    family together; each round gets some of every family."""
+    count = -(-len(plays) // at_once)
+    for number in range(count):
+        yield folder / f"round-{number + 1:02}", plays[number::count]
 
 
 def all_plays() -> dict[str, Play]:

@@ -46,6 +46,11 @@ class Played:
     fault: str | None = None
     removals: int = 0
 
+    @property
+    def spoiled_by(self) -> str | None:
+        """Returns why the group is not judged; None if it is."""
+        return self.fault or (f"{self.removals} sessions ended by themselves" if self.removals else None)
+
 
 def write_truth(path: Path, played: Iterable[Played]) -> None:
     path.write_text("".join(json.dumps(asdict(each)) + "\n" for each in played))

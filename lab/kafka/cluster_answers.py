@@ -20,7 +20,8 @@ from groupledger.jobs.process.errors import InputError
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.words import Severity
 from lab.kafka.cluster_play import read_lines
-from lab.kafka.cluster_product import AFTER, CLUSTER, LIVE
+from lab.kafka.cluster_product import AFTER, CLUSTER
+from lab.kafka.monitor_process import LIVE
 from lab.truth.cluster_judge import (
     AFTER_WHY_MS,
     Tally,

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from lab.kafka.monitor_process import command
+from lab.kafka.monitor_process import LIVE, command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
 CLUSTER = "played"
-LIVE, AFTER, AGAIN = "live", "after", "again"
+AFTER, AGAIN = "after", "again"
 INTERVAL_S = 5
 SETTINGS = {
     "cluster": CLUSTER,

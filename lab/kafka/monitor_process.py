@@ -27,6 +27,7 @@ POLL_S = 0.2
 END_S_MAX = 300
 HEALTHY_S_MAX = 600
 ANSWER_S_MAX = 10
+LIVE = "live"
 SERVED = re.compile(r"metrics at (http://\S+)/metrics")
 
 
@@ -78,7 +79,7 @@ class Monitor:
         settings: Mapping[str, Any],
         share: float | None = None,
     ) -> None:
-        self.warehouse = folder / "live"
+        self.warehouse = folder / LIVE
         self._share = share
         self._throttle: Throttle | None = None
         self._log, conf = folder / "monitor.log", folder / "live.yaml"
