@@ -160,7 +160,7 @@ def size_of(warehouse: Path, table: Table) -> Size:
             used = stat.st_blocks * 512
             if name.endswith(".checkpoint.parquet"):
                 found.checkpoints += 1
-                found.checkpoint_bytes += stat.st_size  # of which entries are a part that is counted many times
+                found.checkpoint_bytes += stat.st_size  # its entries alone are multiplied
                 found.least_checkpoint = min(found.least_checkpoint, stat.st_size)
             elif place.endswith("_delta_log"):
                 found.versions += name.endswith(".json")

@@ -1,5 +1,5 @@
-"""Makes the rows that a monitor writes, for bench.log_size: of groups that commit all their partitions every five
-seconds, and of which one rebalances each minute. Each group reads one topic with two members."""
+"""Makes the rows that a monitor writes, for bench.log_size. All groups commit all their partitions every five seconds,
+and each minute one group rebalances. Each group reads one topic with two members."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 
 from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
 from groupledger.jobs.process.settings import load_settings
@@ -28,7 +28,6 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=20_000)
     arguments = parser.parse_args()
     brokers = SimulatedBrokers({OFFSETS_TOPIC: COORDINATORS, TOPIC: arguments.partitions}, count=arguments.brokers)
-    brokers.groups = defaultdict(list)
     for number in range(arguments.groups):
         brokers.groups[number % COORDINATORS + 1].append(f"classic-{number}")
     settings, began_s = load_settings().sampling, time.process_time()

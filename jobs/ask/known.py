@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.rounds import last_round
-from groupledger.jobs.warehouse.first_fold import is_history_made
+from groupledger.jobs.warehouse.first_fold import unfinished_first_fold
 from groupledger.jobs.warehouse.judged_logs import judged_rows
 from groupledger.jobs.warehouse.known_until import noted_until
 from groupledger.schemas.words import Source
@@ -50,7 +50,7 @@ def _folded(tables: ClusterRows, topic: datetime | None) -> datetime | None:
     files, cluster = tables.small_files, tables.cluster
     until = noted_until(files, cluster, Source.HISTORY)
     if until is None:
-        return topic if is_history_made(files, cluster) else None
+        return topic if unfinished_first_fold(files, cluster) is None else None
     return min(topic, until)
 
 

@@ -26,7 +26,7 @@ from groupledger.jobs.ask.troubles import open_troubles
 from groupledger.jobs.process.errors import InputError, JobError
 from groupledger.jobs.process.jar_hashes import spark_release
 from groupledger.jobs.process.jars import JAVA_REMEDY, JAVA_VERSIONS, java_major, java_path, java_words
-from groupledger.jobs.process.output import print_json
+from groupledger.jobs.process.output import number_of, print_json
 from groupledger.jobs.process.places import local_path
 from groupledger.jobs.process.session import SPARK_JARS, spark_defaults, spark_session
 from groupledger.jobs.process.terminal import escaped, fitted
@@ -277,11 +277,11 @@ def log_check(about: str, paths: Sequence[Path], names: str) -> Check:
         return Check(about, BAD, f"{error}", f"correct `logs` in the settings, or let this user read {places}")
     unreadable = [str(file) for file in files if not os.access(file, os.R_OK)]
     if unreadable:
-        found = f"{len(unreadable):,} of {len(files):,} files can't be read, such as {unreadable[0]}"
+        found = f"{len(unreadable):,} of {number_of(len(files), 'file')} can't be read, such as {unreadable[0]}"
         return Check(about, BAD, found, "let this user read them")
     if not files:
         return Check(about, UNKNOWN, f"no file {names} in {places} yet")
-    return Check(about, GOOD, f"{len(files):,} files in {places}")
+    return Check(about, GOOD, f"{number_of(len(files), 'file')} in {places}")
 
 
 def missing_folders(folder: Path) -> list[Path]:

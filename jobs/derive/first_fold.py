@@ -1,4 +1,4 @@
-"""Folds a large table for the first time in units (`transforms.history.units`), and goes on behind the last one.
+"""Folds a large table for the first time in units (`transforms.history.units`), and goes on after the last one.
 
 Each unit is folded from the states that the one before it has left in `open_groups`, as a micro-batch is. The note that
 is written before each unit (`jobs.warehouse.first_fold`) says what is folded, and where the unit ends. After a kill the
@@ -7,7 +7,7 @@ unit is folded again up to the same offsets, and the others are cut anew out of 
 The result is that of one fold of everything. For that, three things are done for all records and not by unit:
 - Names of topics are learned before the first unit, since a unit's records may name topics by ids that only later
   records explain.
-- A unit meets the marks of coverage up to its last offset, and not those behind it: a hole ends what is open, and the
+- A unit meets the marks of coverage up to its last offset, and not those after it: a hole ends what is open, and the
   next unit may have records before that hole. After the last unit all groups meet the marks that they lack.
 - `rebalance_stats` is counted once, after the last unit.
 

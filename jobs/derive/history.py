@@ -141,7 +141,8 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     if is_first:
         prepare_beginning(ledger)
         return fold_all(ledger, stop)
-    first_fold_is_done(ledger.storage, ledger.lease)
+    if first is not None:
+        first_fold_is_done(ledger.storage, ledger.lease)
     prepare_tables(ledger)
     totals = HistoryTotals({})
     groups = to_try_again(ledger)
@@ -212,7 +213,7 @@ def checkpoint_folder(ledger: Ledger) -> str:
 
 def fold_all(ledger: Ledger, stop: threading.Event, *, is_rebuild: bool = False) -> HistoryTotals:
     """Folds the whole table, and then follows it as a stream. A first fold of a large table is in units, and goes on
-    behind those that are folded. Anything else is one batch: a rebuild has to replace each table in one commit.
+    after those that are folded. Anything else is one batch: a rebuild has to replace each table in one commit.
 
     A stream's first read of a table has no order. So one version of the table is folded, and the stream begins with the
     changes of that version, so that no row is left out.
