@@ -24,15 +24,18 @@ import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.admin.topics import CreateTopicsRequest
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
 from groupledger.coordinator.model.config import KAFKA_4_2
+from groupledger.coordinator.model.coordinator import partition_for
 from groupledger.coordinator.model.groups.modern.topics import Topic
 from groupledger.coordinator.model.messages import (
     NO_RETENTION_TIME,
+    ConsumerGroupHeartbeatRequest,
     DescribeGroupsRequest,
     JoinGroupRequest,
     ListGroupsResponse,
@@ -59,7 +62,8 @@ SETTINGS = {"num.network.threads": "1", "num.io.threads": "1"}
 TOPICS = ("orders", "other")
 TOPIC_PARTITIONS = 4
 GROUP_KEY, TRANSACTION_KEY = 0, 1
-GROUPS_FOR_ALL_PARTITIONS = 500  # enough for their ids to fall into all 50 partitions
+OFFSETS_PARTITIONS = 50  # Kafka's default
+GROUPS_FOR_ALL_PARTITIONS = 500  # enough for their ids to fall into all of these
 POLL_SECONDS = 0.01
 JUST_BEFORE = 9  # the last digit of an advance that stops short of a deadline
 SHARE_WAITED_BEFORE = 0.6  # of such an advance; the rest is leeway for a busy machine
@@ -105,6 +109,26 @@ def await_groups(connection: Connection, group_ids: list[str]) -> None:
     request = DescribeGroupsRequest(0, tuple(group_ids))
     while any(group.error_code in NOT_YET for group in connection.call(to_wire(request)).groups):
         time.sleep(POLL_SECONDS)
+
+
+def await_topic(connection: Connection, topic: str, group_ids: list[str]) -> None:
+    """Waits until the coordinators of these groups have heard of a new topic.
+
+    Each partition of `__consumer_offsets` hears of it by itself, and a group that hears of it late gets another epoch.
+    So another group of the same partition asks.
+    """
+    for group_id in group_ids:
+        partition = partition_for(group_id, OFFSETS_PARTITIONS)
+        scout = next(name for n in count() if partition_for(name := f"scout-{n}", OFFSETS_PARTITIONS) == partition)
+        words: dict[str, Any] = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": (topic,), "owned": {}}
+        epoch = 0
+        while True:
+            request = ConsumerGroupHeartbeatRequest(0, scout, member_id="S" * 22, member_epoch=epoch, **words)
+            answer = connection.call(to_wire(request))
+            if answer.assignment is not None and answer.assignment.topic_partitions:
+                break
+            epoch = answer.member_epoch
+            time.sleep(POLL_SECONDS)
 
 
 @dataclass(slots=True)
