@@ -99,6 +99,9 @@ class Upkeep:
         self._ledger = ledger
         self._maintenance = maintenance
         settings = ledger.settings
+        # It is asked after each pass of the history. What is due before the middle of the time to the next is done now;
+        # else work with the interval of the history would come with each second pass.
+        self._early_s = settings.monitor.history_interval_s / 2
         self._incidents = WorkPace(settings.monitor.incidents_interval_s, INCIDENTS_REST)
         self._seeds = WorkPace(HOUR_S)
         self._seeds.done(time.monotonic(), time.monotonic())  # they were just read
@@ -129,7 +132,7 @@ class Upkeep:
 
     def _when_due(self, pace: WorkPace, step: str, work: Callable[[], None]) -> None:
         began_s = time.monotonic()
-        if pace.is_due(began_s):
+        if pace.is_due(began_s + self._early_s):
             self.timed(step, work)
             pace.done(began_s, time.monotonic())
 

@@ -19,8 +19,9 @@ from groupledger.jobs.monitor.upkeep import MaintenanceTurns, Upkeep
 from groupledger.jobs.process import clock
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.errors import OutsideError
-from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.process.settings import load_settings, overlaid
 from groupledger.jobs.process.worker import Worker
+from groupledger.schemas.tables.generations import GENERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -235,6 +236,26 @@ def test_one_maintains_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in works:
         each.work(threading.Event())
     assert ran == [("lease of east", "lease of west")]
+
+
+def test_the_search_follows_each_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: incidents with the interval of the history are looked for after each of its passes, also if one takes a
+    little less time than the one before it; with a longer interval they are looked for as often as it says."""
+    now_s, ran = [0.0], []
+    monkeypatch.setattr(upkeep, "time", SimpleNamespace(monotonic=lambda: now_s[0], time=lambda: now_s[0]))
+    monkeypatch.setattr(upkeep, "open_troubles", lambda _: [])
+    monkeypatch.setattr(Upkeep, "_look_for_incidents", lambda _: ran.append(now_s[0]))
+    for interval_s, expected in ((30, [2.0, 31.5, 62.0, 91.0]), (60, [2.0, 62.0])):
+        ran.clear()
+        settings = overlaid(
+            load_settings(), {"monitor": {"incidents_interval_s": interval_s, "maintain_interval_h": 0}}
+        )
+        ledger: Any = SimpleNamespace(warehouse="w", settings=settings, exists=lambda table: table is GENERATIONS)
+        work = Upkeep(ledger, MaintenanceTurns(settings.monitor))
+        for ended_s in (2.0, 31.5, 62.0, 91.0):
+            now_s[0] = ended_s
+            work.work(threading.Event())
+        assert ran == expected
 
 
 def test_a_clock_that_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
