@@ -9,16 +9,17 @@ the process runs under the shim of the fault tests, whose clock is set forward f
 and each new file gets the time of that clock.
 
 A month has 1.2 million commits of the monitor. So only each --every-th round and minute is written, and a checkpoint
-comes after fewer commits, too. Files and their entries in the log are as large as ever, but fewer: there are about as
-many checkpoints, each with fewer entries. So bytes and files times --every are those of a monitor that writes every
-round; of checkpoints, what is above an empty one. The few commits of a maintenance are multiplied, too, so the figures
-are rather too high: run it with half of --every to see by how much.
+comes after fewer commits, too; maintenance leaves as many of the old ones. Files and their entries in the log are as
+large as ever, but fewer: there are about as many checkpoints, each with fewer entries. So bytes and files times --every
+are those of a monitor that writes every round; of checkpoints, what is above an empty one. The few commits of a
+maintenance are multiplied, too, so the figures are rather too high: run it with half of --every to see by how much.
 
 Every group commits all its partitions every five seconds. Each minute one group rebalances, which replaces one of its
 two members.
 
 It prints for each day and table what lies there when it is most (of the eight times before and after a maintenance),
-for a monitor that writes every round; bytes are those of `du`. It ends with 1 if logs and dead files are more than 3 GB
+for a monitor that writes every round; bytes are those of `du`. Processor time and the memory of the process show
+whether the work itself grows with the days. It ends with 1 if logs and dead files are more than 3 GB
 in the last third of the days, or more than in the middle third by over a twentieth.
 """
 
@@ -27,6 +28,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -41,6 +43,7 @@ from bench.monitor_rows import LAG_ROUNDS, ROUND_MS, MonitorRows
 from groupledger.jobs.ingest.samples import append_round, append_rows
 from groupledger.jobs.process.clock import DAY_MS, HOUR_MS
 from groupledger.jobs.process.settings import load_settings, overlaid
+from groupledger.jobs.warehouse import deletions
 from groupledger.jobs.warehouse.commits import NumberedBatch
 from groupledger.jobs.warehouse.delta_log import open_table
 from groupledger.jobs.warehouse.maintain import maintain, retention_of
@@ -270,6 +273,7 @@ def run(arguments: argparse.Namespace, warehouse: Path) -> int:
     intervals = {table.name: retention_of(shipped, table).checkpoint_interval for table in TABLES}
     fewer = {name: max(1, round(interval / arguments.every)) for name, interval in intervals.items()}
     settings = overlaid(shipped, {"maintain": {"checkpoint_intervals": fewer}})
+    deletions.COMMITS_PER_OLD_CHECKPOINT //= arguments.every
     rows = MonitorRows(arguments.groups, arguments.partitions, CLUSTER, start_ms)
     most = []
     with open_test_ledger(cast("SparkSession", None), warehouse, CLUSTER) as ledger:
@@ -292,8 +296,11 @@ def total(sizes: dict[str, Size]) -> int:
 
 
 def show(day: int, sizes: dict[str, Size], seconds: tuple[float, float]) -> None:
+    memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
     print(f"day {day + 1}: logs and dead files {total(sizes) / 1e6:,.0f} MB,", end=" ")
-    print(f"{seconds[0]:.0f} s of processor time to write it, {seconds[1]:.1f} s to maintain")
+    print(
+        f"{seconds[0]:.0f} s of processor time to write it, {seconds[1]:.1f} s to maintain, memory {memory_mb:,.0f} MB"
+    )
     heads = ("versions", "json MB", "checkpoints", "of MB", "live files", "MB", "dead files", "MB", "log+dead MB")
     print(f"  {'':20}" + "".join(f"{head:>12}" for head in heads))
     for name, of in sizes.items():

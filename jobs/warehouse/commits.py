@@ -52,6 +52,7 @@ from groupledger.jobs.warehouse.deletions import (
     delete_files,
     delete_half_written,
     delete_log_before,
+    delete_old_checkpoints,
     refuse_linked_log,
     removed_files,
     unnamed_files,
@@ -305,9 +306,8 @@ class Commits:
         return counts[-1]["numFilesRemoved"], counts[-1]["numFilesAdded"]
 
     def vacuum(self, table: Table, removed_hours: float) -> None:
-        """Deletes three kinds of file: those that a commit removed `removed_hours` ago or earlier; after a week (or
-        `removed_hours`, if that is longer), those that no commit ever named; and half-written files of killed
-        writers."""
+        """Deletes files that a commit removed `removed_hours` ago or earlier; after a week (or `removed_hours`, if that
+        is longer), those that no commit ever named; half-written files of killed writers; and most old checkpoints."""
         uri = table_uri(self.warehouse, table)
         with self._unless_taken_over(table):
             before = self.open(table)
@@ -315,6 +315,7 @@ class Commits:
             removed = removed_files(uri, before, now_ms() - round(removed_hours * HOUR_S * 1_000))
             self._delete_files(table, [*unnamed, *removed], self.check_leases)
             delete_half_written(uri, self.check_leases)
+            delete_old_checkpoints(uri, self.check_leases)
 
     def forget_past(self, table: Table, check: Callable[[], None] = lambda: None) -> None:
         """Deletes the files of all versions but the newest, makes a checkpoint of the newest, and deletes the log

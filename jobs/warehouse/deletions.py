@@ -24,7 +24,8 @@ deleter with a short bound also asks, before each piece, whether a cluster has c
 checked between pieces, too, so that a process that lost one stops soon.
 
 No later version needs the files of a log before a checkpoint. Their names are used again only if the table is removed
-and created again. So the leases are checked before each of these files is deleted.
+and created again. So the leases are checked before each of these files is deleted. The same holds for a checkpoint that
+has a later one. An old version is then read from the checkpoint before it, and from more commits.
 
 delta-rs writes a file on a local disk first under a name that ends in `#` and a number, and its VACUUM does not see
 such a name. A file of such a name that is a day old was left by a writer that was killed. If instead its writer slept
@@ -73,6 +74,11 @@ HALF_WRITTEN = "*#[0-9]*"
 PIECE = 500
 LOG = "_delta_log"
 LOG_FILE = re.compile(r"\.?([0-9]{20})\.")
+COMMIT_FILE, CHECKPOINT_FILE = re.compile(r"([0-9]{20})\.json"), re.compile(r"([0-9]{20})\.checkpoint\.parquet")
+NEWEST_CHECKPOINTS = 5
+"""So many of the newest checkpoints are kept: a reader may be about to read one."""
+COMMITS_PER_OLD_CHECKPOINT = 1_000
+"""An old version of a table is read from a checkpoint and at most about so many commits."""
 
 
 def unnamed_files(before: DeltaTable, hours: int | None) -> list[str]:
@@ -135,6 +141,25 @@ def delete_log_before(table_uri: str, version: int, check: Callable[[], None]) -
         if info.is_file and numbered is not None and int(numbered[1]) < version:
             outside += delete_files(table_uri, [info.path], check)
     return outside
+
+
+def delete_old_checkpoints(table_uri: str, check: Callable[[], None]) -> None:
+    """Deletes the checkpoints of a table that `superfluous_checkpoints` returns."""
+    files = files_of(table_uri)
+    names = [info.base_name for info in files.get_file_info(FileSelector(LOG)) if info.is_file]
+    delete_files(table_uri, [f"{LOG}/{name}" for name in superfluous_checkpoints(names)], check)
+
+
+def superfluous_checkpoints(names: Iterable[str]) -> list[str]:
+    """Returns the checkpoints of a log that may go, oldest first, where `names` are all its files. Kept are
+    the newest, the first of each 1,000 versions, and the first one from which the commits that are left can go on."""
+    found = sorted(names)
+    checkpoints = [int(match[1]) for match in map(CHECKPOINT_FILE.fullmatch, found) if match is not None]
+    first_commit = next((int(match[1]) for match in map(COMMIT_FILE.fullmatch, found) if match is not None), 0)
+    first_of_each = {version // COMMITS_PER_OLD_CHECKPOINT: version for version in reversed(checkpoints)}
+    first_readable = [version for version in checkpoints if version >= first_commit - 1][:1]
+    kept = {*checkpoints[:1], *first_readable, *first_of_each.values(), *checkpoints[-NEWEST_CHECKPOINTS:]}
+    return [f"{version:020}.checkpoint.parquet" for version in checkpoints if version not in kept]
 
 
 def delete_half_written(table_uri: str, check: Callable[[], None]) -> None:

@@ -112,10 +112,10 @@ class MaintenanceRun:
         if days is not None:
             by_date = date_column(table) is not None
             yield self._remove(table, days, is_read=since is None) if by_date else self._remove_rows(table, days)
-        yield self._sort() if table is COORDINATOR_RECORDS else self._merge(table)
-        if table.name not in self.vacuumed:
+        if table.name not in self.vacuumed:  # before more files are removed, so that they never lie there together
             self.vacuumed.add(table.name)
             yield self._vacuum(table, unread_since(self.tables, self.storage, table, self.readers))
+        yield self._sort() if table is COORDINATOR_RECORDS else self._merge(table)
 
     def _keep(self, table: Table) -> Iterator[StepOutcome]:
         """Sets how long the table keeps its past, if its properties differ from the settings."""

@@ -11,7 +11,7 @@ missed.
 
 from pyspark.sql import types as T
 
-from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, KAFKA_PARTITION, OF_OPEN_GROUPS, Table, column, struct
+from groupledger.schemas.tables.table import CLUSTER, GROUP_ID, KAFKA_PARTITION, Table, column, struct
 
 SET_ASIDE_BY = column(
     "set_aside_by",
@@ -25,7 +25,6 @@ OPEN_GROUPS = Table(
     written_by="history",
     key=("cluster", "group_id"),
     statistics_columns=("cluster", "group_id", "last_kafka_offset"),
-    retention=OF_OPEN_GROUPS,
     schema=struct(
         CLUSTER,
         GROUP_ID,

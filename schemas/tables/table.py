@@ -29,13 +29,16 @@ class TableRetention:
     files that are no longer part of the table; a past version can be read for the shorter of the two times. A
     checkpoint is written after every `checkpoint_interval` Delta commits.
 
+    `deleted_file_hours` are an hour less than half a day, since maintenance comes every six hours: what it removes is
+    deleted two maintenances later, and not three.
+
     A table with a Delta commit a minute has 1,440 a day, and each checkpoint names all files that are kept. So the cost
     grows with the square of the time. A reader opens each Delta commit after the last checkpoint, which limits the
     interval.
     """
 
     log_hours: int = 168
-    deleted_file_hours: int = 24
+    deleted_file_hours: int = 11
     checkpoint_interval: int = 100
 
     @property
@@ -43,20 +46,18 @@ class TableRetention:
         return {
             CHECKPOINT_INTERVAL: str(self.checkpoint_interval),
             LOG_RETENTION: f"interval {self.log_hours} hours",
-            # The log names them a day longer, so that a maintenance finds them.
-            DELETED_FILE_RETENTION: f"interval {self.deleted_file_hours + 24} hours",
+            # The log names them half a day longer, so that a maintenance finds them.
+            DELETED_FILE_RETENTION: f"interval {self.deleted_file_hours + 12} hours",
         }
 
 
-A_DAY = TableRetention()
+OF_HISTORY = TableRetention()
 """The retention of records and of the history. Their log is kept longer than the longest downtime that a streaming
 reader may have (`maintain.reader_downtime_days_max`). If a rebuild is killed, it is made again from the versions with
 which it began."""
 OF_SAMPLES = TableRetention(log_hours=24)
-OF_STATE = TableRetention(log_hours=48, deleted_file_hours=12)
+OF_STATE = TableRetention(log_hours=48)
 """The retention of tables whose rows describe the present, and are written again in each pass."""
-OF_OPEN_GROUPS = TableRetention(deleted_file_hours=12)
-"""The retention of `open_groups`, which is part of a rebuild, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,7 @@ class Table:
     end_column: str | None = None
     fixed_time_column: str | None = None
     written_at_column: str | None = None
-    retention: TableRetention = A_DAY
+    retention: TableRetention = OF_HISTORY
 
     @property
     def retention_column(self) -> str | None:

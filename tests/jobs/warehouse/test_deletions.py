@@ -33,11 +33,12 @@ LONG_AGO_S = 60 * 86_400
 # Every call after which a deleter may sleep, in the order in which they come; a call may come more than once.
 POINTS = (
     *("open", "unnamed_files", "removed_files", "add_files", "deletable_files", "delete_files", "_delete"),
-    *("delete_half_written", "create_checkpoint", "delete_log_before"),
+    *("delete_half_written", "delete_old_checkpoints", "create_checkpoint", "delete_log_before"),
 )
 ONLY_OF = {
     "delete_log_before": "forget",
     "delete_half_written": "vacuum",
+    "delete_old_checkpoints": "vacuum",
 }
 HOUR_S = 3_600
 

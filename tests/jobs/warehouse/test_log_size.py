@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from deltalake import DeltaTable
+
+from groupledger.jobs.warehouse import deletions
 from groupledger.jobs.warehouse.commits import Commits, as_new
+from groupledger.jobs.warehouse.deletions import superfluous_checkpoints
 from groupledger.schemas.tables.table import CHECKPOINT_INTERVAL, LOG_RETENTION
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from lab.warehouses.ledgers import make_tables
@@ -15,6 +19,8 @@ from tests.jobs.warehouse.test_commits import names
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 INTERVAL = 5
 
@@ -60,3 +66,39 @@ def test_the_plateau(tmp_path: Path) -> None:
     assert last.checkpoints <= 2
     assert last.files == 1
     assert last.bytes < 1.5 * first.bytes
+
+
+def log_of(commits: range, checkpoints: range) -> list[str]:
+    return [*(f"{each:020}.json" for each in commits), *(f"{each:020}.checkpoint.parquet" for each in checkpoints)]
+
+
+def test_which_checkpoints_are_needed() -> None:
+    """Goal: of the old ones the first of each thousand versions is kept, and of all others the newest five. A cleaned
+    log can still be read from its first commit on, and what is not ours is left alone."""
+    names = [
+        *log_of(range(3_451), range(100, 3_401, 100)),
+        "_last_checkpoint",
+        "_sidecars",
+        ".x.checkpoint.parquet.crc",
+    ]
+    gone = {int(name[:20]) for name in superfluous_checkpoints(names)}
+    assert {*range(100, 3_401, 100)} - gone == {100, 1_000, 2_000, 3_000, *range(3_000, 3_401, 100)}
+    cleaned = {int(name[:20]) for name in superfluous_checkpoints(log_of(range(1_201, 3_451), range(100, 3_401, 100)))}
+    assert gone - cleaned == {1_200}
+    assert not superfluous_checkpoints(log_of(range(500), range(100, 500, 100)))
+    assert not superfluous_checkpoints([])
+
+
+def test_old_versions_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a maintenance leaves few checkpoints, and every version of the table can be read as before."""
+    monkeypatch.setattr(deletions, "COMMITS_PER_OLD_CHECKPOINT", 20)
+    make_tables(tmp_path, TOPIC_NAMES)
+    commits, folder = Commits(str(tmp_path), ()), tmp_path / TOPIC_NAMES.name
+    commits.set_properties(TOPIC_NAMES, lambda _: {CHECKPOINT_INTERVAL: "2"})
+    for number in range(50):
+        commits.append(TOPIC_NAMES, names(str(number)))
+    newest = commits.open(TOPIC_NAMES).version()
+    before = [sorted(DeltaTable(folder, version).file_uris()) for version in range(newest + 1)]
+    commits.vacuum(TOPIC_NAMES, 48)
+    assert [sorted(DeltaTable(folder, version).file_uris()) for version in range(newest + 1)] == before
+    assert size(folder).checkpoints <= 50 // 20 + 2 + deletions.NEWEST_CHECKPOINTS

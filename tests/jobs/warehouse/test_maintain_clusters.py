@@ -172,7 +172,7 @@ def test_how_long_the_past_is_kept(warehouse: Path) -> None:
     with writer(warehouse, "east") as ledger:
         ledger.create(GROUPS)
     found = DeltaTable(warehouse / "groups").metadata().configuration
-    wanted = {CHECKPOINT_INTERVAL: "7", LOG_RETENTION: "interval 5 hours", DELETED_FILE_RETENTION: "interval 28 hours"}
+    wanted = {CHECKPOINT_INTERVAL: "7", LOG_RETENTION: "interval 5 hours", DELETED_FILE_RETENTION: "interval 16 hours"}
     assert found.items() >= wanted.items()
     for which, text in (
         ({"coordinator_records": 24}, r"log_hours\.coordinator_records is 24, and a reader of that log may come"),

@@ -17,6 +17,7 @@ from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
+from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
 from lab.warehouses.ledgers import make_tables
 
@@ -63,14 +64,19 @@ CASES: dict[str, tuple[Table, list[dict[str, Any]], list[int]]] = {
         ],
         [2, 3],
     ),
-    "today stays, and another cluster's files": (
+    "today stays": (
+        REQUESTS,
+        [*[{"happened_date": date(2026, 1, 6)}] * 2, *[{"happened_date": date(2026, 1, 5)}] * 3],
+        [3],
+    ),
+    "rounds of today are merged, and another cluster's files stay": (
         LAG,
         [
             *[{"sample_date": date(2026, 1, 6)}] * 2,
             *[{"sample_date": date(2026, 1, 5)}] * 3,
             *[{"sample_date": date(2026, 1, 5), "cluster": "d"}] * 2,
         ],
-        [3],
+        [2, 3],
     ),
     "what has no time is one": (TOPIC_NAMES, [{"topic": f"t-{number}"} for number in range(4)], [4]),
 }
