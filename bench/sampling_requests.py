@@ -13,7 +13,7 @@ import argparse
 import time
 from collections import Counter
 
-from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
+from groupledger.jobs.kafka.sampling import sample_ends, take_round
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.kafka.simulated_brokers import SimulatedBrokers
@@ -31,7 +31,7 @@ def main() -> None:
     for number in range(arguments.groups):
         brokers.groups[number % COORDINATORS + 1].append(f"classic-{number}")
     settings, began_s = load_settings().sampling, time.process_time()
-    ends, _ = sample_watermarks(brokers, settings, [OFFSETS_TOPIC])
+    ends = sample_ends(brokers, settings)
     sampled = take_round(brokers, settings, [TOPIC], 0, ends)
     took_s = time.process_time() - began_s
     assert len(sampled.group_states) == arguments.groups

@@ -16,10 +16,9 @@ topics exist come before the coordinator, in Kafka as here: the caller passes on
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from groupledger.coordinator.java_hash_map import hash_map_order, string_hash_code
+from groupledger.coordinator.java_hash_map import hash_map_order
 from groupledger.coordinator.model.config import Config
 from groupledger.coordinator.model.deadlines import Deadlines
 from groupledger.coordinator.model.groups.any_group import of_type
@@ -78,6 +77,7 @@ from groupledger.coordinator.model.messages import (
 )
 from groupledger.coordinator.model.operation import PartitionState, Result
 from groupledger.coordinator.model.shard import Shard
+from groupledger.coordinator.offsets_partition import partition_for
 from groupledger.schemas.kafka.errors import Error
 
 if TYPE_CHECKING:
@@ -88,17 +88,8 @@ if TYPE_CHECKING:
     from groupledger.coordinator.model.operation import Batch, Operation
     from groupledger.schemas.kafka.topic_partition import TopicPartition
 
-_INT32_MIN = -(1 << 31)
 _SYNC_NAMES_PROTOCOL_SINCE = 5
 _TXN_KNOWS_LOADING_SINCE = 2
-
-
-@lru_cache(maxsize=1 << 17)  # asked with every request
-def partition_for(group_id: str, num_partitions: int) -> int:
-    """Returns the `__consumer_offsets` partition of a group. It is the absolute value of the id's hash code, modulo the
-    number of partitions; Kafka takes 0 for the smallest int, which has no absolute value."""
-    code = string_hash_code(group_id)
-    return (0 if code == _INT32_MIN else abs(code)) % num_partitions
 
 
 class Coordinator:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.coordinator.model.coordinator import Coordinator, partition_for
+from groupledger.coordinator.model.coordinator import Coordinator
 from groupledger.coordinator.model.groups.modern.topics import KnownTopics
 from groupledger.coordinator.model.groups.streams.assignors import keeping
 from groupledger.coordinator.model.operation import Result
+from groupledger.coordinator.offsets_partition import partition_for
 from groupledger.coordinator.simulator.partition_log import PartitionLog
 
 if TYPE_CHECKING:

@@ -311,6 +311,8 @@ def cluster_checks(settings: KafkaSettings, bootstrap_servers: str) -> Iterator[
         yield Check("brokers", BAD, escaped(str(error)), remedy)
         return
     finding = f"cluster {identity.cluster_id}, {identity.partition_count} partitions of {OFFSETS_TOPIC}"
+    if identity.shard is not None:
+        finding += f", {len(topic.high_watermark)} of them in the shard {identity.shard}"
     yield Check("brokers", GOOD, finding)
     yield transactions(topic)
     yield read_right(settings, bootstrap_servers)

@@ -20,7 +20,7 @@ from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic, kafka_o
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import task_count
-from groupledger.jobs.warehouse.source import TopicIdentity
+from groupledger.jobs.warehouse.source import TopicIdentity, as_written
 from groupledger.jobs.warehouse.storage import open_storage
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.words import Completeness
@@ -56,7 +56,7 @@ class Manifest:
 
 
 def write_manifest(storage: Storage, manifest: Manifest) -> None:
-    storage.write(MANIFEST, json.dumps(asdict(manifest), indent=1))
+    storage.write(MANIFEST, json.dumps(asdict(manifest, dict_factory=as_written), indent=1))
 
 
 def read_manifest(storage: Storage) -> Manifest | None:

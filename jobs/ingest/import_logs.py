@@ -37,7 +37,9 @@ from groupledger.jobs.ingest.log_files import (
     too_large,
 )
 from groupledger.jobs.process.errors import InputError, OutsideError
+from groupledger.jobs.process.shard import WHOLE
 from groupledger.jobs.warehouse.ledger import begin_again_if_lost
+from groupledger.jobs.warehouse.source import own_groups
 from groupledger.jobs.warehouse.topic_names import known_names, learn
 from groupledger.jobs.warehouse.upsert import insert, of_rows, upsert_arrow
 from groupledger.schemas.arrow import arrow_schema
@@ -208,6 +210,11 @@ class LogImport:
         """Imports the present new lines. A bad file does not stop the others: with `is_patient` it is reported at once;
         otherwise its sentence is added to `unread`."""
         settings = self._settings
+        try:
+            self._is_own = own_groups(self._ledger.storage, self._ledger.cluster, self._ledger.settings.kafka.own)
+        except InputError as error:
+            self._refuse(str(error), is_patient=is_patient)
+            return
         logs = (
             (REQUEST_LOG, sources.request_logs, settings.request_log_names),
             (SERVER_LOG, sources.server_logs, settings.server_log_names),
@@ -322,7 +329,7 @@ class LogImport:
             now = datetime.now(timezone.utc)
             found = _count(log, parsed, now)
             names = sorted({each.source_file for each in files})
-            rows = parsed.where(F.col(ROW).isNotNull()).select(f"{ROW}.*")
+            rows = self._own(parsed.where(F.col(ROW).isNotNull()).select(f"{ROW}.*"))
             if log == REQUEST_LOG:
                 rows = self._named(rows, parsed)
             if any(each.quarantined for each in found.values()):
@@ -335,6 +342,11 @@ class LogImport:
         finally:
             parsed.unpersist()
         self._note(log, files, found, now)
+
+    def _own(self, rows: DataFrame) -> DataFrame:
+        """Returns the rows about groups of the ledger's shard, and those about several groups or none."""
+        is_whole = self._ledger.settings.kafka.own == WHOLE
+        return rows if is_whole else rows.where(F.udf(self._is_own, "boolean")("group_id"))
 
     def _named(self, rows: DataFrame, parsed: DataFrame) -> DataFrame:
         """Returns the requests with names for topic ids, from the log itself and from other tables of the warehouse."""

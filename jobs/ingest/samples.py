@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.markers import Markers
 from groupledger.jobs.kafka.offsets_topic import offsets_topic_identity
-from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
+from groupledger.jobs.kafka.sampling import sample_ends, take_round
 from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.terminal import printable
 from groupledger.jobs.warehouse.commits import NumberedBatch
@@ -56,8 +56,9 @@ def sample(ledger: Ledger, bootstrap_servers: str) -> SampledRound:
     topics = sampled_topics(ledger)
     with connect(bootstrap_servers, ledger.settings) as brokers:
         at_ms = next_round_ms(now_ms(), last_round_ms(ledger))
-        ends, _ = sample_watermarks(brokers, ledger.settings.sampling, [OFFSETS_TOPIC])
-        sampled = take_round(brokers, ledger.settings.sampling, topics, at_ms, ends)
+        shard = ledger.settings.kafka.own
+        ends = sample_ends(brokers, ledger.settings.sampling, shard)
+        sampled = take_round(brokers, ledger.settings.sampling, topics, at_ms, ends, shard)
         sampled = Markers().add_to(sampled, _resting(ledger), brokers, ledger.settings.sampling)
     check_sampled_cluster(ledger, bootstrap_servers)
     append_round(ledger, sampled)

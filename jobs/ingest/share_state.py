@@ -21,6 +21,7 @@ from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.commits import as_new
 from groupledger.jobs.warehouse.ledger import begin_again_if_lost
+from groupledger.jobs.warehouse.source import own_groups
 from groupledger.jobs.warehouse.upsert import of_rows
 from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.instants import instant_if_known, instant_of_ms, ms_if_known
@@ -170,7 +171,8 @@ def _write_coverage(ledger: Ledger, topic: StateTopic, stretches: Iterable[State
 def _rows(ledger: Ledger, records: Iterable[StateRecord], at_ms: int) -> pa.Table:
     constants = {"cluster": ledger.cluster, "ingest_date": instant_of_ms(at_ms).date()}
     privacy = ledger.settings.privacy.resolve()
-    rows: list[dict[str, Any]] = [
+    is_own = own_groups(ledger.storage, ledger.cluster, ledger.settings.kafka.own)
+    every: list[dict[str, Any]] = [
         constants
         | {
             "kafka_partition": each.partition,
@@ -180,4 +182,5 @@ def _rows(ledger: Ledger, records: Iterable[StateRecord], at_ms: int) -> pa.Tabl
         | share_state_row(each.key, each.value, privacy)
         for each in records
     ]
+    rows = [row for row in every if is_own(row["group_id"])]
     return pa.Table.from_pylist(rows, arrow_schema(SHARE_STATE_RECORDS.schema))

@@ -52,11 +52,12 @@ class TopicRange:
 
 
 def describe_offsets_topic(bootstrap_servers: str, settings: KafkaSettings) -> tuple[TopicIdentity, TopicRange]:
-    """Returns the identity of `__consumer_offsets` and its offsets. Raises OutsideError if the brokers can't be
-    reached, or the topic does not exist or may not be described."""
+    """Returns the identity of `__consumer_offsets`, and the offsets of its partitions in our shard. Raises OutsideError
+    if the brokers can't be reached, or the topic does not exist or may not be described."""
 
     def ranges(admin: Any) -> tuple[TopicIdentity, TopicRange]:
-        identity, partitions = identify(admin, bootstrap_servers)
+        identity, everything = identify(admin, bootstrap_servers, settings)
+        partitions = [partition for partition in everything if settings.own.has(partition)]
         uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
         starts = list_offsets(admin, partitions, OffsetSpec.EARLIEST, uncommitted)
         # The log grows between two requests, so the last stable offset is asked last and cut: one that is still below
@@ -71,12 +72,12 @@ def describe_offsets_topic(bootstrap_servers: str, settings: KafkaSettings) -> t
 def offsets_topic_identity(bootstrap_servers: str, settings: KafkaSettings) -> TopicIdentity:
     """Returns the present identity of `__consumer_offsets`, over a new connection: an older connection could still lead
     to the brokers of before. Raises OutsideError as `describe_offsets_topic` does."""
-    return ask(bootstrap_servers, settings, lambda admin: identify(admin, bootstrap_servers)[0])
+    return ask(bootstrap_servers, settings, lambda admin: identify(admin, bootstrap_servers, settings)[0])
 
 
-def identify(admin: Any, bootstrap_servers: str) -> tuple[TopicIdentity, list[int]]:
-    """Returns the identity of `__consumer_offsets` and the numbers of its partitions. Raises OutsideError if the topic
-    does not exist or may not be described."""
+def identify(admin: Any, bootstrap_servers: str, settings: KafkaSettings) -> tuple[TopicIdentity, list[int]]:
+    """Returns the identity of `__consumer_offsets` and the numbers of all its partitions. Raises OutsideError if the
+    topic does not exist or may not be described."""
     cluster_id = admin.describe_cluster()["cluster_id"]
     (topic,) = admin.describe_topics([OFFSETS_TOPIC])
     if topic["error_code"] != 0 or not topic["partitions"]:
@@ -85,7 +86,8 @@ def identify(admin: Any, bootstrap_servers: str) -> tuple[TopicIdentity, list[in
             " created with the first consumer group, and the principal needs Describe and Read on it."
         )
     partitions = sorted(partition["partition_index"] for partition in topic["partitions"])
-    return TopicIdentity(cluster_id, kafka_id_of(UUID(topic["topic_id"])), len(partitions)), partitions
+    topic_id = kafka_id_of(UUID(topic["topic_id"]))
+    return TopicIdentity(cluster_id, topic_id, len(partitions), settings.shard), partitions
 
 
 def ask(bootstrap_servers: str, settings: KafkaSettings, question: Callable[[Any], Answer]) -> Answer:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -34,6 +35,7 @@ from groupledger.jobs.kafka.brokers import answer_or_error, ask_each, attempts, 
 from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
 from groupledger.jobs.process.chunks import chunks
 from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.shard import WHOLE, Shard
 from groupledger.schemas.codec.consumer_protocol import read_subscription
 from groupledger.schemas.codec.errors import DecodeError
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC, ZERO_UUID
@@ -42,7 +44,7 @@ from groupledger.schemas.kafka.uuids import kafka_id_of
 from groupledger.schemas.words import GroupType
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from groupledger.jobs.kafka.brokers import Brokers
     from groupledger.jobs.process.settings import SamplingSettings
@@ -115,21 +117,28 @@ def ends_of(watermarks: Iterable[SampledWatermark]) -> dict[int, int]:
     return {row.partition: row.offsets[-1] for row in watermarks if row.topic == OFFSETS_TOPIC and row.offsets}
 
 
+def sample_ends(brokers: Brokers, settings: SamplingSettings, shard: Shard = WHOLE) -> tuple[SampledWatermark, ...]:
+    """Returns a row for each partition of `__consumer_offsets` in the shard."""
+    rows, _ = sample_watermarks(brokers, settings, [OFFSETS_TOPIC])
+    return tuple(row for row in rows if shard.has(row.partition))
+
+
 def take_round(
     brokers: Brokers,
     settings: SamplingSettings,
     topics: Collection[str] | None,
     sampled_at_ms: int,
     ends: tuple[SampledWatermark, ...],
+    shard: Shard = WHOLE,
 ) -> SampledRound:
-    """Samples a round. `ends` are the rows of `__consumer_offsets`, which were sampled before. `topics` are the other
-    topics to sample; None means all that are not internal.
+    """Samples a round. `ends` are the rows that `sample_ends` returned before. `topics` are the other topics to sample;
+    None means all that are not internal.
 
     Raises OutsideError if no broker answers with the partitions' leaders.
     """
     others = None if topics is None else set(topics) - {OFFSETS_TOPIC}
     watermarks, unseen_topics = sample_watermarks(brokers, settings, others)
-    group_states, silent_brokers = sample_groups(brokers, settings)
+    group_states, silent_brokers = sample_groups(brokers, settings, shard)
     return SampledRound(sampled_at_ms, (*ends, *watermarks), group_states, unseen_topics, silent_brokers)
 
 
@@ -260,16 +269,21 @@ def offsets_by_place(answer: Any) -> dict[TopicPartition, Any]:
 # Groups
 
 
-def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[SampledGroupState, ...], dict[int, str]]:
-    """Returns a row for each group that a coordinator lists, and the error of each that did not list its groups. Raises
-    OutsideError if no broker answers with the leaders of `__consumer_offsets`."""
+def sample_groups(
+    brokers: Brokers, settings: SamplingSettings, shard: Shard = WHOLE
+) -> tuple[tuple[SampledGroupState, ...], dict[int, str]]:
+    """Returns a row for each group of the shard that a coordinator lists, and the error of each that did not list its
+    groups. Raises OutsideError if no broker answers with the leaders of `__consumer_offsets`."""
     rows: dict[str, SampledGroupState] = {}
     silent: dict[int, str] = {}
     listed: set[int] = set()
     for _ in attempts(settings):
-        leaders, _, _ = describe_topics(brokers, settings, [OFFSETS_TOPIC])
-        wanted = {*silent, *leaders} - listed
-        answers = ask_each(settings, dict.fromkeys(wanted), lambda node, _: ask_coordinator(brokers, settings, node))
+        leaders, places, _ = describe_topics(brokers, settings, [OFFSETS_TOPIC])
+        is_own = partial(shard.has_group, partition_count=len(places))
+        own = (node for node, led in leaders.items() if any(shard.has(place.partition) for place in led))
+        wanted = {*silent, *own} - listed
+        asked = dict.fromkeys(wanted, is_own)
+        answers = ask_each(settings, asked, lambda node, is_own: ask_coordinator(brokers, settings, node, is_own))
         silent = {node: error_name(answer) for node, answer in answers.items() if isinstance(answer, KafkaError)}
         for node, answer in answers.items():
             if not isinstance(answer, KafkaError):
@@ -281,13 +295,15 @@ def sample_groups(brokers: Brokers, settings: SamplingSettings) -> tuple[tuple[S
     return tuple(rows[group_id] for group_id in sorted(rows)), silent
 
 
-def ask_coordinator(brokers: Brokers, settings: SamplingSettings, node: int) -> list[SampledGroupState]:
-    """Returns the groups that the broker `node` coordinates. Raises KafkaError if the broker does not answer, or is
-    still loading its groups."""
+def ask_coordinator(
+    brokers: Brokers, settings: SamplingSettings, node: int, is_own: Callable[[str], bool]
+) -> list[SampledGroupState]:
+    """Returns those groups for which `is_own` holds that the broker `node` coordinates. Raises KafkaError if the broker
+    does not answer, or is still loading its groups."""
     answer = brokers.send(ListGroupsRequest(), node)
     if answer.error_code:
         raise for_code(answer.error_code)
-    listed = {group.group_id: listed_group(group) for group in answer.groups}
+    listed = {group.group_id: listed_group(group) for group in answer.groups if is_own(group.group_id)}
     for request, group_type, with_state in (
         (DescribeGroupsRequest, GroupType.CLASSIC, classic_group),
         (ConsumerGroupDescribeRequest, GroupType.CONSUMER, consumer_group),

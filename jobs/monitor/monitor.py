@@ -47,7 +47,7 @@ from groupledger.jobs.ingest.stream import Totals
 from groupledger.jobs.kafka.aborted import AbortedRecords
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.markers import Markers
-from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
+from groupledger.jobs.kafka.sampling import ends_of, sample_ends, take_round
 from groupledger.jobs.monitor.commits import ingest_positions, unread_offsets
 from groupledger.jobs.monitor.expiry_ahead import known_retention_s
 from groupledger.jobs.monitor.own_metrics import (
@@ -86,7 +86,6 @@ from groupledger.jobs.process.garbage import collector_rests
 from groupledger.jobs.process.worker import Worker, working
 from groupledger.jobs.warehouse.lease import Lease, logs_of
 from groupledger.schemas.instants import instant_of_ms
-from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.words import Source
 from groupledger.transforms.coverage.rules.coverage_at import iso
@@ -350,8 +349,8 @@ class RoundLoop:
         at_ms = next_round_ms(now_ms(), self._last_ms)
         try:
             ends = self._sample_ends()
-            sampled = take_round(self._brokers, self.ledger.settings.sampling, self.state.topics(), at_ms, ends)
-            sampling = self.ledger.settings.sampling
+            sampling, shard = self.ledger.settings.sampling, self.ledger.settings.kafka.own
+            sampled = take_round(self._brokers, sampling, self.state.topics(), at_ms, ends, shard)
             sampled = self._markers.add_to(sampled, self.state.resting(), self._brokers, sampling)
             sampled = self._aborted.add_to(sampled, self.state.standing(), self._brokers, sampling)
             check_sampled_cluster(self.ledger, self._bootstrap_servers)
@@ -387,7 +386,7 @@ class RoundLoop:
 
     def _sample_ends(self) -> tuple[SampledWatermark, ...]:
         began_s = time.monotonic()
-        rows, _ = sample_watermarks(self._brokers, self.ledger.settings.sampling, [OFFSETS_TOPIC])
+        rows = sample_ends(self._brokers, self.ledger.settings.sampling, self.ledger.settings.kafka.own)
         self._ends_took_s = time.monotonic() - began_s
         self._stalls.look(((row.partition, *row.offsets[1:]) for row in rows if row.offsets), uptime_ms())
         return rows

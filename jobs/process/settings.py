@@ -28,6 +28,7 @@ from pydantic import (
 )
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.shard import WHOLE, Shard
 from groupledger.jobs.process.yaml_text import parse_yaml
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.transforms.privacy import HASH, Privacy
@@ -90,6 +91,11 @@ def checked_url(url: str) -> str:
 Url = Annotated[str, AfterValidator(checked_url)]
 
 
+def checked_shard(text: str) -> str:
+    Shard.parse(text)
+    return text
+
+
 NAME_AND_PASSWORD = ("sasl_username", "sasl_password")
 NEEDED_TO_LOG_IN = {
     "PLAIN": NAME_AND_PASSWORD,
@@ -115,6 +121,12 @@ class KafkaSettings(Section):
     ssl_keystore_file: Path | None
     ssl_key_password: Secret | None
     request_timeout_ms: Annotated[int, Field(ge=1000, le=600_000)]
+    shard: Annotated[str, AfterValidator(checked_shard)] | None
+
+    @property
+    def own(self) -> Shard:
+        """Returns the part of the cluster that this ledger follows."""
+        return WHOLE if self.shard is None else Shard.parse(self.shard)
 
     @property
     def mechanism(self) -> str | None:

@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.shard import WHOLE, Shard
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
 from groupledger.transforms.coverage.rules.stretches import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from groupledger.jobs.warehouse.storage import Storage
 
@@ -25,11 +26,13 @@ CAPTURE = "capture"
 
 @dataclass(frozen=True)
 class TopicIdentity:
-    """Identifies a topic: offsets mean the same records only while all of this stays the same."""
+    """Identifies a topic: offsets mean the same records only while all of this stays the same. `shard` is the part of
+    it that the ledger follows (`kafka.shard`), such as 1/4; None if it follows all of it."""
 
     cluster_id: str
     topic_id: str
     partition_count: int
+    shard: str | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,21 @@ def read_source(storage: Storage, cluster: str) -> LedgerSource | None:
     return read_parsed(storage, source_name(cluster), _parsed, remedy)
 
 
+def own_groups(storage: Storage, cluster: str, shard: Shard) -> Callable[[str | None], bool]:
+    """Returns a function that says whether a group may be in the ledger's shard; it may, if its id is not known. Raises
+    InputError if the ledger has not read the topic yet, and so can't know."""
+    if shard == WHOLE:
+        return lambda _: True
+    source = read_source(storage, cluster)
+    if source is None or source.identity is None:
+        raise InputError(
+            f"Cluster {cluster} is the shard {shard.number}/{shard.count} of another one, and its ledger can't know yet"
+            " which groups are in it: run `groupledger ingest` first."
+        )
+    count = source.identity.partition_count
+    return lambda group_id: group_id is None or shard.has_group(group_id, count)
+
+
 def _parsed(text: str) -> LedgerSource:
     fields = json.loads(text)
     return LedgerSource(
@@ -141,7 +159,13 @@ def _reading(fields: dict[str, Any]) -> Reading:
 
 
 def write_source(storage: Storage, cluster: str, source: LedgerSource) -> None:
-    storage.write(source_name(cluster), json.dumps(asdict(source)))
+    storage.write(source_name(cluster), json.dumps(asdict(source, dict_factory=as_written)))
+
+
+def as_written(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the fields of a dataclass for a file. A shard is named only if there is one: an older release knows no
+    such field, and could not read the file."""
+    return {name: value for name, value in fields if name != "shard" or value is not None}
 
 
 def check_same_source(source: LedgerSource, kind: str, identity: TopicIdentity | None, cluster: str) -> None:
@@ -156,6 +180,7 @@ def check_same_source(source: LedgerSource, kind: str, identity: TopicIdentity |
         ("cluster", source.identity.cluster_id, identity.cluster_id),
         ("topic", source.identity.topic_id, identity.topic_id),
         ("partition count", source.identity.partition_count, identity.partition_count),
+        ("shard", source.identity.shard or "the whole topic", identity.shard or "the whole topic"),
     ):
         if before != now:
             raise InputError(

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.markers import Markers
-from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
+from groupledger.jobs.kafka.sampling import sample_ends, take_round
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -91,7 +91,7 @@ class Sampler(threading.Thread):
 
     def _round(self, brokers: Brokers, markers: Markers) -> SampledRound:
         sampling = self._settings.sampling
-        ends, _ = sample_watermarks(brokers, sampling, [OFFSETS_TOPIC])
+        ends = sample_ends(brokers, sampling)
         sampled = take_round(brokers, sampling, None, time.time_ns() // 1_000_000, ends)
         return markers.add_to(sampled, self._resting(), brokers, sampling)
 

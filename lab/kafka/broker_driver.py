@@ -31,7 +31,6 @@ from kafka.protocol.admin.topics import CreateTopicsRequest
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
 from groupledger.coordinator.model.config import KAFKA_4_2
-from groupledger.coordinator.model.coordinator import partition_for
 from groupledger.coordinator.model.groups.modern.topics import Topic
 from groupledger.coordinator.model.messages import (
     NO_RETENTION_TIME,
@@ -43,6 +42,7 @@ from groupledger.coordinator.model.messages import (
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
 )
+from groupledger.coordinator.offsets_partition import partition_for
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.uuids import kafka_id_of
 from lab.kafka.connection import ANSWER_SECONDS_MAX, Appended, Connection, end_offset, read_offsets_topic, release_of

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer
 
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.coordinator import partition_for
+from groupledger.coordinator.offsets_partition import partition_for
 from groupledger.coordinator.simulator.request_log import render_line
 from groupledger.jobs.coordinator.testing import coordinator
 from groupledger.schemas.codec.consumer_protocol import decode_assignment

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from groupledger.jobs.kafka.brokers import connect
 from groupledger.jobs.kafka.exact_lag import with_exact_seconds
-from groupledger.jobs.kafka.sampling import sample_watermarks, take_round
+from groupledger.jobs.kafka.sampling import sample_ends, take_round
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.codec.records import decode_record
 from groupledger.schemas.kafka import topic_partition
@@ -57,7 +57,7 @@ class Observer:
 
     def round(self) -> dict[Place, LagRow]:
         sampling = SETTINGS.sampling
-        ends, _ = sample_watermarks(self.brokers, sampling, [OFFSETS_TOPIC])
+        ends = sample_ends(self.brokers, sampling)
         at_ms = time.time_ns() // 1_000_000
         sampled = take_round(self.brokers, sampling, None, at_ms, ends)
         read_ends = {row.partition: End(row.offsets[2]) for row in ends if row.offsets}

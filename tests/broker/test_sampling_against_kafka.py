@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, IsolationLevel, Producer, TopicCollection,
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from groupledger.jobs.kafka.brokers import connect
-from groupledger.jobs.kafka.sampling import ends_of, sample_watermarks, take_round
+from groupledger.jobs.kafka.sampling import ends_of, sample_ends, take_round
 from groupledger.jobs.monitor.rules import Stalls, Vitals, troubles
 from groupledger.jobs.process.settings import load_settings
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -55,7 +55,7 @@ def joined(client: dict[str, Any]) -> Iterator[Consumer]:
 def take(broker: LocalBroker, topics: set[str] | None) -> SampledRound:
     settings = load_settings()
     with connect(broker.bootstrap_servers, settings) as brokers:
-        ends, _ = sample_watermarks(brokers, settings.sampling, [OFFSETS_TOPIC])
+        ends = sample_ends(brokers, settings.sampling)
         return take_round(brokers, settings.sampling, topics, 1, ends)
 
 

@@ -9,7 +9,7 @@ from groupledger.coordinator.java_hash_map import (
     topic_partition_number,
     utf16_length,
 )
-from groupledger.coordinator.model.coordinator import partition_for
+from groupledger.coordinator.offsets_partition import partition_for
 
 
 @pytest.mark.parametrize(

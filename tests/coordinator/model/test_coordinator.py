@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from groupledger.coordinator.model.config import Config
-from groupledger.coordinator.model.coordinator import Coordinator, partition_for
+from groupledger.coordinator.model.coordinator import Coordinator
 from groupledger.coordinator.model.errors import response_error_of_failed_append
 from groupledger.coordinator.model.messages import (
     DeletedGroup,
@@ -27,6 +27,7 @@ from groupledger.coordinator.model.messages import (
     TxnOffsetCommitRequest,
     WriteTxnMarkerRequest,
 )
+from groupledger.coordinator.offsets_partition import partition_for
 from groupledger.schemas.codec.records import decode_record, encode_record
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.topic_partition import TopicPartition

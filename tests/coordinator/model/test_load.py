@@ -3,10 +3,11 @@ types."""
 
 from typing import Any
 
-from groupledger.coordinator.model.coordinator import Coordinator, partition_for
+from groupledger.coordinator.model.coordinator import Coordinator
 from groupledger.coordinator.model.groups.classic.states import State
 from groupledger.coordinator.model.messages import HeartbeatRequest
 from groupledger.coordinator.model.operation import Batch
+from groupledger.coordinator.offsets_partition import partition_for
 from groupledger.schemas.codec.records import Record, decode_record, encode_record
 from groupledger.schemas.kafka.errors import Error
 

@@ -18,10 +18,12 @@ from click.testing import CliRunner
 from pyspark.sql import functions as F
 
 import groupledger.jobs.ingest.import_logs
+from groupledger.coordinator.offsets_partition import partition_for
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.ingest.import_logs import LogSources, import_logs
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.process.settings import load_settings, overlaid
+from groupledger.jobs.warehouse.source import KAFKA, LedgerSource, TopicIdentity, write_source
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.log_files import LOG_FILES
 from groupledger.schemas.tables.log_quarantine import LOG_QUARANTINE
@@ -31,7 +33,7 @@ from groupledger.transforms.logs.rebalance_triggers import with_triggers
 from lab.faults.contents import contents, differences
 from lab.warehouses.ledgers import columns_of, open_test_ledger
 from lab.warehouses.sessions import forget_tables
-from tests.jobs.simulated_log import REQUESTS_OF
+from tests.jobs.simulated_log import PARTITIONS, REQUESTS_OF
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -206,6 +208,36 @@ def test_a_gzip_that_unpacks_to_too_much(spark: SparkSession, simulated: Simulat
             assert ledger.arrow(REQUESTS).num_rows == 5
         totals = import_logs(ledger, settings, sources, threading.Event())
         assert (totals.lines, ledger.arrow(REQUESTS).num_rows) == (2**20 + 5, 10)
+
+
+def test_shards_share_the_lines(spark: SparkSession, simulated: Simulated, tmp_path: Path) -> None:
+    """Goal: each shard of a cluster keeps the lines about its own groups, and those about none; before it has read the
+    topic it can't know them, and keeps nothing."""
+    lines = [
+        line
+        for path in sorted((simulated.broker_logs / "request-log").iterdir())
+        for line in path.read_text().splitlines(keepends=True)[:200]
+    ]
+    (tmp_path / "kafka-request.log").write_text("".join(lines))
+    sources, kept = LogSources([tmp_path / "kafka-request.log"], []), []
+    for number in (1, 2):
+        with open_test_ledger(spark, tmp_path / str(number)) as whole:
+            settings = overlaid(whole.settings, {"kafka": {"shard": f"{number}/2"}})
+            ledger = replace(whole, settings=settings)
+            with pytest.raises(InputError, match="run `groupledger ingest` first"):
+                import_logs(ledger, settings.logs, sources, threading.Event())
+            identity = TopicIdentity("c", "t", PARTITIONS, f"{number}/2")
+            write_source(ledger.storage, "test", LedgerSource(KAFKA, identity, {}))
+            totals = import_logs(ledger, settings.logs, sources, threading.Event())
+            assert totals.lines == len(lines)
+        rows = zip(*ledger.arrow(REQUESTS, columns=["line_number", "group_id"]).to_pydict().values(), strict=True)
+        kept.append(dict(rows))
+        own = {group for group in kept[-1].values() if group is not None}
+        assert own
+        assert all(partition_for(group, PARTITIONS) % 2 == number - 1 for group in own)
+    first, second = kept
+    assert {*first, *second} == {*range(1, len(lines) + 1)}
+    assert {first[number] for number in first.keys() & second.keys()} <= {None}
 
 
 def await_lines(ledger: Ledger, count: int) -> None:

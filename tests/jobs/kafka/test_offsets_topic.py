@@ -48,14 +48,23 @@ class GrowingTopic:
         return {place: Answer(offset(place, spec)) for place, spec in asked.items()}
 
 
+@contextmanager
+def growing(*_: Any) -> Iterator[GrowingTopic]:
+    yield GrowingTopic()
+
+
+def test_a_shard_reads_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: only the partitions of the shard are described; the identity has the number of all, and the shard."""
+    monkeypatch.setattr(offsets_topic, "admin_client", growing)
+    settings = load_settings().kafka.model_copy(update={"shard": "2/2"})
+    identity, topic = offsets_topic.describe_offsets_topic("b:9092", settings)
+    assert (identity.partition_count, identity.shard) == (2, "2/2")
+    assert [*topic.high_watermark] == [*topic.log_start_offset] == [1]
+
+
 def test_a_log_that_grows_between_two_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: without an open transaction the last stable offset is the end, however fast the log grows; with one it is
     where the transaction began."""
-
-    @contextmanager
-    def growing(*_: Any) -> Iterator[GrowingTopic]:
-        yield GrowingTopic()
-
     monkeypatch.setattr(offsets_topic, "admin_client", growing)
     _, topic = offsets_topic.describe_offsets_topic("b:9092", load_settings().kafka)
     assert (topic.high_watermark, topic.last_stable_offset) == ({0: 120, 1: 120}, {0: 120, 1: 5})

@@ -15,17 +15,20 @@ from kafka.protocol.consumer import IsolationLevel
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata.metadata import MetadataRequest
 
+from groupledger.coordinator.offsets_partition import partition_for
 from groupledger.jobs.kafka.messages import ConsumerGroupDescribeRequest
 from groupledger.jobs.kafka.sampling import (
     SampledGroupState,
     SampledWatermark,
     ends_of,
+    sample_ends,
     sample_groups,
     sample_watermarks,
     take_round,
 )
 from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.process.settings import load_settings
+from groupledger.jobs.process.shard import Shard
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from lab.kafka.simulated_brokers import ID_TEXT, SimulatedBrokers
 
@@ -137,6 +140,28 @@ def test_only_coordinators_are_asked_for_groups() -> None:
     assert len(cluster.requests) == 1 + 5 + 10
 
 
+def test_a_shard_samples_its_own() -> None:
+    """Goal: the shards of a cluster list each group once, ask only the brokers that lead their partitions, and
+    describe no other group."""
+    groups = [f"classic-{number}" for number in range(45)]
+    placed: defaultdict[int, list[str]] = defaultdict(list)
+    for name in groups:
+        placed[partition_for(name, 5) + 1].append(name)  # the broker that leads the partition
+    found = []
+    for number in (1, 2):
+        cluster = SimulatedBrokers({OFFSETS_TOPIC: 5}, count=6)
+        cluster.groups = placed
+        rows, _ = sample_groups(cluster, SETTINGS, Shard(number, 2))
+        found += [row.group_id for row in rows]
+        asked = sorted(node or 0 for node, _ in cluster.sent(ListGroupsRequest))
+        assert asked == [node for node in range(1, 6) if node % 2 == number % 2]
+        described = [name for _, request in cluster.sent(DescribeGroupsRequest) for name in request.groups]
+        assert sorted(described) == [row.group_id for row in rows]
+        ends = sample_ends(cluster, SETTINGS, Shard(number, 2))
+        assert [row.partition for row in ends] == [each for each in range(5) if each % 2 == number - 1]
+    assert sorted(found) == sorted(groups)
+
+
 def test_a_coordinator_that_took_over_is_asked() -> None:
     """Goal: if a coordinator died, the broker that leads its partitions now is asked in the next attempt."""
     cluster = SimulatedBrokers({OFFSETS_TOPIC: 1}, dead=[1])
@@ -167,7 +192,7 @@ def test_a_dead_broker_hides_its_groups_only() -> None:
 def test_a_round_holds_the_ends_that_were_read_before() -> None:
     """Goal: commits count below the last stable offsets of the first question, and errors are counted."""
     cluster = SimulatedBrokers({"a": 2, OFFSETS_TOPIC: 2}, dead=[2])
-    ends, _ = sample_watermarks(cluster, SETTINGS, [OFFSETS_TOPIC])
+    ends = sample_ends(cluster, SETTINGS)
     sampled = take_round(cluster, SETTINGS, {"a", OFFSETS_TOPIC}, 5, ends)
     assert [(found.topic, found.partition) for found in sampled.watermarks] == [
         (OFFSETS_TOPIC, 0),

@@ -53,11 +53,11 @@ class World:
     def positions(self, *_: Any) -> dict[int, int]:
         return {0: self.position, IDLE: 1}
 
-    def ends(self, *_: Any) -> tuple[tuple[SampledWatermark, ...], dict[str, str]]:
+    def ends(self, *_: Any) -> tuple[SampledWatermark, ...]:
         ends = {0: self.second(), IDLE: 1}
-        return tuple(SampledWatermark(OFFSETS_TOPIC, key, 0, end, end) for key, end in ends.items()), {}
+        return tuple(SampledWatermark(OFFSETS_TOPIC, key, 0, end, end) for key, end in ends.items())
 
-    def round(self, _brokers: Any, _settings: Any, _topics: Any, at_ms: int, ends: Any) -> SampledRound:
+    def round(self, _brokers: Any, _settings: Any, _topics: Any, at_ms: int, ends: Any, _shard: Any) -> SampledRound:
         high = 1_000 + RECORDS_PER_S * self.second()
         busy = SampledWatermark("orders", 0, high - KEPT, high, high)
         idle = SampledWatermark("clicks", 0, 0, 50, 50)
@@ -82,7 +82,7 @@ class Played:
         stop: Any = SimpleNamespace(is_set=lambda: False, wait=world.wait)
         clock = SimpleNamespace(time=lambda: world.now_s, monotonic=lambda: world.now_s)
         for name, value in (
-            ("sample_watermarks", world.ends),
+            ("sample_ends", world.ends),
             ("take_round", world.round),
             ("check_sampled_cluster", lambda *_: None),
             ("ingest_positions", world.positions),
@@ -163,7 +163,7 @@ def test_the_first_read(monkeypatch: pytest.MonkeyPatch) -> None:
         loop = monitor.loop
         monkeypatch.setattr(loop.ledger, "say", said.append)
         sampled = (SampledWatermark(OFFSETS_TOPIC, 0, 100, 3_100, 3_100),)
-        monkeypatch.setattr(rounds_of, "sample_watermarks", lambda *_: (sampled, {}))
+        monkeypatch.setattr(rounds_of, "sample_ends", lambda *_: sampled)
         positions = iter([{}, {}, {0: 1_100}, {0: 1_100}, {0: 3_100}])
 
         def look(*_: Any) -> dict[int, int]:

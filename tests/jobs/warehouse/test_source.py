@@ -5,7 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.warehouse.source import KAFKA, LedgerSource, TopicIdentity, read_source, write_source
+import pytest
+
+from groupledger.jobs.process.errors import InputError
+from groupledger.jobs.process.shard import WHOLE, Shard
+from groupledger.jobs.warehouse.source import (
+    KAFKA,
+    LedgerSource,
+    TopicIdentity,
+    check_same_source,
+    own_groups,
+    read_source,
+    source_name,
+    write_source,
+)
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.transforms.coverage.rules.stretches import Reading
 
@@ -24,6 +37,34 @@ def test_it_is_remembered(tmp_path: Path) -> None:
     write_source(storage, "c", source)
     assert read_source(storage, "c") == source
     assert read_source(storage, "other") is None
+
+
+def test_the_shard(tmp_path: Path) -> None:
+    """Goal: a shard is remembered, and another one refused. A file without one is as older releases write and read
+    it."""
+    storage = LocalStorage(tmp_path)
+    sharded = replace(IDENTITY, shard="1/2")
+    for identity in (IDENTITY, sharded):
+        source = LedgerSource(KAFKA, identity, {0: [FIRST]})
+        write_source(storage, "c", source)
+        assert read_source(storage, "c") == source
+        assert ("shard" in (storage.read(source_name("c")) or "")) == (identity is sharded)
+    with pytest.raises(InputError, match=r"The shard is another one: .* fed from 1/2, and this is the whole topic\."):
+        check_same_source(source, KAFKA, IDENTITY, "c")
+
+
+def test_whose_groups_are_own(tmp_path: Path) -> None:
+    """Goal: what a shard has of groups is known once the topic was read, and a group that is not known may be its."""
+    storage = LocalStorage(tmp_path)
+    assert own_groups(storage, "c", WHOLE)("a")
+    with pytest.raises(InputError, match=r"is the shard 1/2 of another one, .* run `groupledger ingest` first"):
+        own_groups(storage, "c", Shard(1, 2))
+    write_source(storage, "c", LedgerSource(KAFKA, replace(IDENTITY, shard="1/2"), {}))
+    first, second = (own_groups(storage, "c", Shard(number, 2)) for number in (1, 2))
+    names = [f"group-{number}" for number in range(40)]
+    assert {each for each in names if first(each)} == {each for each in names if not second(each)} != {*names}
+    assert first(None)
+    assert second(None)
 
 
 def test_a_reading_goes_behind_those_that_it_resumes() -> None:
