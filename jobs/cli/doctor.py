@@ -87,7 +87,7 @@ def diagnose(settings: Settings, warehouse: str | None, clusters: Mapping[str, P
         of_cluster, address = clusters.get(name, (settings, None))
         for check in logs(of_cluster.logs):
             yield replace(check, about=about + check.about)
-        for check in () if address is None else cluster_checks(of_cluster.kafka, address):
+        for check in () if address is None else cluster_checks(of_cluster, address):
             yield replace(check, about=about + check.about)
 
 
@@ -301,11 +301,11 @@ def java_errors(path: str | None) -> tuple[type[Py4JJavaError], ...]:
 # The cluster
 
 
-def cluster_checks(settings: KafkaSettings, bootstrap_servers: str) -> Iterator[Check]:
+def cluster_checks(settings: Settings, bootstrap_servers: str) -> Iterator[Check]:
     from groupledger.jobs.kafka.offsets_topic import admin_client, describe_offsets_topic, described
 
     try:
-        identity, topic = describe_offsets_topic(bootstrap_servers, settings)
+        identity, topic = describe_offsets_topic(bootstrap_servers, settings.kafka)
     except JobError as error:
         remedy = "check --bootstrap-servers, the section kafka of the settings, and the rights of the principal"
         yield Check("brokers", BAD, escaped(str(error)), remedy)
@@ -315,8 +315,9 @@ def cluster_checks(settings: KafkaSettings, bootstrap_servers: str) -> Iterator[
         finding += f", {len(topic.high_watermark)} of them in the shard {identity.shard}"
     yield Check("brokers", GOOD, finding)
     yield transactions(topic)
-    yield read_right(settings, bootstrap_servers)
-    with admin_client(bootstrap_servers, settings) as admin:
+    yield read_right(settings.kafka, bootstrap_servers)
+    yield from describe_rights(settings, bootstrap_servers)
+    with admin_client(bootstrap_servers, settings.kafka) as admin:
         broker = str(admin.describe_cluster()["brokers"][0]["broker_id"])
         yield from setting_checks(described(admin, "topic", OFFSETS_TOPIC), described(admin, "broker", broker))
 
@@ -356,6 +357,28 @@ def read_right(settings: KafkaSettings, bootstrap_servers: str) -> Check:
     finally:
         consumer.close()
     return Check("Read", GOOD, f"is allowed on {OFFSETS_TOPIC}")
+
+
+def describe_rights(settings: Settings, bootstrap_servers: str) -> Iterator[Check]:
+    """Asks once for what a sampling round asks for. A broker leaves out what this user may not describe, and says
+    nothing of it, so an empty answer has two meanings."""
+    from groupledger.jobs.kafka.brokers import connect
+    from groupledger.jobs.kafka.sampling import describe_topics, sample_groups
+
+    try:
+        with connect(bootstrap_servers, settings) as brokers:
+            _, places, _ = describe_topics(brokers, settings.sampling, None)
+            states, _ = sample_groups(brokers, settings.sampling, settings.kafka.own)
+    except JobError as error:
+        yield Check("Describe", BAD, escaped(str(error)), "look into the broker's log")
+        return
+    topics = len({place.topic for place in places})
+    for what, count, use in (("topic", topics, "the lag"), ("group", len(states), "the state")):
+        if count:
+            yield Check(f"{what}s", GOOD, f"{number_of(count, what)} can be seen")
+        else:
+            missing = f"there is none, or Describe on {what}s is missing, without which {use} is not known"
+            yield Check(f"{what}s", UNKNOWN, f"none can be seen: {missing}")
 
 
 def setting_checks(topic: Mapping[str, str] | None, broker: Mapping[str, str] | None) -> Iterator[Check]:

@@ -173,6 +173,7 @@ def test_read_is_enough(guarded: LocalBroker, admin: Any, conf: Path, tmp_path: 
         assert "records read, 0 of them kept undecoded" in result.stderr
         states = diagnosis(guarded, conf)
     assert (states["brokers"], states["Read"], states["offset retention"]) == ("good", "good", "unknown")
+    assert (states["topics"], states["groups"]) == ("unknown", "unknown")
     assert PASSWORD not in result.output
 
 
@@ -192,6 +193,8 @@ def test_describe_is_enough_for_lag(guarded: LocalBroker, admin: Any, conf: Path
             groups, silent = sample_groups(brokers, settings.sampling)
             assert [(row.group_id, row.state, row.error) for row in groups] == [("readers", "Empty", None)]
             assert (unseen, silent) == ({}, {})
+            states = diagnosis(guarded, conf)
+            assert (states["topics"], states["groups"]) == ("good", "good")
             assert trailing_markers(brokers, settings.sampling, at) == {Place("orders", 0): None}
         with granted(admin, (READ, ALL_TOPICS)):
             assert trailing_markers(brokers, settings.sampling, at)[Place("orders", 0)] == 0

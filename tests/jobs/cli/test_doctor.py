@@ -36,7 +36,7 @@ from tests.jobs.serve.serving import AT, CLUSTER, MINUTE, write
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from groupledger.jobs.process.settings import KafkaSettings
+    from groupledger.jobs.process.settings import Settings
 
 COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "min.compaction.lag.ms": "0"}
 
@@ -132,8 +132,8 @@ def test_clusters_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     them a check names its cluster."""
     asked = []
 
-    def ask(kafka: KafkaSettings, place: str) -> list[Check]:
-        asked.append((kafka.security_protocol, place))
+    def ask(settings: Settings, place: str) -> list[Check]:
+        asked.append((settings.kafka.security_protocol, place))
         return [Check("brokers", BAD, "none answers", "start one")]
 
     monkeypatch.setattr(doctor, "cluster_checks", ask)
