@@ -14,7 +14,7 @@ samples. Of a record older than the oldest sample, only that is known: that it i
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ class TopicWindow:
     """Holds the state of one topic partition. `latest` is its newest sample; None before the first. When the state is
     recovered, `former`, `longest` and `has_transactions` are given, since they come from all samples in the table."""
 
-    __slots__ = ("_ends", "_is_thin", "_times", "former", "has_transactions", "latest", "longest", "recent_ends")
+    __slots__ = ("_ends", "_times", "former", "has_transactions", "latest", "longest", "recent_ends")
 
     def __init__(self, former: FormerTopic | None = None, longest: int = 0, *, has_transactions: bool = False) -> None:
         self.latest: Watermark | None = None
@@ -57,7 +57,6 @@ class TopicWindow:
         self.recent_ends: deque[int] = deque(maxlen=RECENT_ENDS_MAX)  # of the last rounds, for Burrow's rules
         self._times = array("q")
         self._ends = array("q")
-        self._is_thin = True
 
     def add(self, sample: Watermark) -> None:
         """Adds a sample. A sample that is not later than the latest one is ignored, so that a round may be added
@@ -77,7 +76,6 @@ class TopicWindow:
         self.recent_ends.append(sample.high_watermark)
         self._times.append(sample.sampled_at_ms)
         self._ends.append(sample.high_watermark)
-        self._is_thin = False
         if len(self._times) > THIN_ABOVE:
             self._thin()
 
@@ -93,38 +91,39 @@ class TopicWindow:
         Returns (instant, None) by interpolation. Returns (None, instant of the oldest sample) if the record existed at
         that sample already, and (None, None) if there is no sample.
         """
-        if not self._times:
+        times, ends = self._times, self._ends
+        if not times:
             return None, None
-        self._thin()
-        above = bisect_right(self._ends, offset)
-        if above == 0:
-            return None, self._times[0]
-        if above == len(self._ends):
-            return self._times[-1], None
-        begin_ms, end_ms = self._times[above - 1], self._times[above]
-        begin, end = self._ends[above - 1], self._ends[above]
+        # Only the samples around the offset are looked at, since to thin out all of them costs more than the row.
+        first = bisect_left(times, times[-1] - WINDOW_MS)
+        above = bisect_right(ends, offset, first)
+        if above == len(ends):
+            return times[-1], None
+        below = above - 1
+        while not self._stays(above):
+            above += 1
+        while below >= first and not self._stays(below):
+            below -= 1
+        if below < first:
+            return None, times[above]
+        begin_ms, end_ms, begin, end = times[below], times[above], ends[below], ends[above]
         # Numerator and denominator are doubled, so that (k + 1/2) is a whole number.
         return begin_ms + (2 * (offset - begin) + 1) * (end_ms - begin_ms) // (2 * (end - begin)), None
 
+    def _stays(self, index: int) -> bool:
+        """Returns whether a sample of the window stays when it is thinned out. Buckets nest, so it is enough to look at
+        the next sample."""
+        times = self._times
+        if index + 1 == len(times):
+            return True
+        width_ms = bucket_ms(times[-1] - times[index])
+        return times[index] // width_ms != times[index + 1] // width_ms
+
     def _thin(self) -> None:
-        if self._is_thin:
-            return
-        self._is_thin = True
-        now_ms = self._times[-1]
-        times, ends = array("q"), array("q")
-        later_ms = -1
-        for index in range(len(self._times) - 1, -1, -1):
-            at_ms = self._times[index]
-            if now_ms - at_ms > WINDOW_MS:
-                break
-            width_ms = bucket_ms(now_ms - at_ms)
-            if later_ms < 0 or at_ms // width_ms != later_ms // width_ms:
-                times.append(at_ms)
-                ends.append(self._ends[index])
-                later_ms = at_ms
-        times.reverse()
-        ends.reverse()
-        self._times, self._ends = times, ends
+        first = bisect_left(self._times, self._times[-1] - WINDOW_MS) if self._times else 0
+        kept = [index for index in range(first, len(self._times)) if self._stays(index)]
+        self._times = array("q", [self._times[index] for index in kept])
+        self._ends = array("q", [self._ends[index] for index in kept])
 
     def _cut_to(self, end: int) -> None:
         """Drops ends above the new end of a truncated log: records there were appended again, or will be."""

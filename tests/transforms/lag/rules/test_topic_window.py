@@ -100,6 +100,11 @@ def test_thinning_at_any_time_keeps_the_same(steps_ms: list[int], data: st.DataO
         often.add(sample)
         if data.draw(st.booleans()):
             assert often.samples
+    kept = TopicWindow()
+    for at_ms, number in thinned(times):
+        kept.add(Watermark(at_ms, 0, number, number))
+    for offset in range(-1, len(times) + 1):
+        assert seldom.appended_at_ms(offset) == kept.appended_at_ms(offset)
     assert often.samples == seldom.samples == thinned(times)
 
 
