@@ -1,4 +1,5 @@
-"""Measures what a sampling round costs: 2,000 groups with 20 partitions each; all partitions lag and commit.
+"""Measures what a sampling round costs: 2,000 groups with 20 partitions each; all partitions lag and commit. Each group
+reads a topic of its own, or with --topics groups share so many.
 
     memory   takes in commits, computes and sums up rows, and writes the metrics, as the monitor does in the driver
     table    computes the same rounds in Spark, as `groupledger pipeline` does (with --table)
@@ -6,7 +7,7 @@
 It prints the seconds for each round: median and maximum of the rounds after the first ten. It prints the processor
 time, too, which other work on the machine does not change.
 
-    python -m bench.lag [--groups 2000] [--partitions 20] [--rounds 20] [--table]
+    python -m bench.lag [--groups 2000] [--partitions 20] [--topics N] [--rounds 20] [--table]
 """
 
 from __future__ import annotations
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 START_MS = 1_760_000_000_000
 ROUND_MS = 5_000
 OFFSETS_PARTITIONS = 50
-TOPICS = 100
 WARM_UP = 10
 TABLE_ROUNDS = 5
 
@@ -59,10 +59,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", type=int, default=2_000)
     parser.add_argument("--partitions", type=int, default=20)
+    parser.add_argument("--topics", type=int, metavar="N")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
-    load = Load(arguments.groups, arguments.partitions)
+    load = Load(arguments.groups, arguments.partitions, arguments.topics or arguments.groups)
     in_memory(load, arguments.rounds)
     if arguments.table:
         through_spark(load)
@@ -70,26 +71,30 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Load:
-    """Groups that read `TOPICS` topics between them, each one topic. A round moves every end by 50 and every commit by
+    """Groups that read `topics` topics between them, each one topic. A round moves every end by 50 and every commit by
     40, which is lag that grows."""
 
     groups: int
     partitions: int
+    topics: int
 
     def places(self) -> Iterator[tuple[int, str, str, int]]:
         """Yields the group's number, its id, topic and partition, for each partition of each group."""
         for group in range(self.groups):
             for partition in range(self.partitions):
-                yield group, f"group-{group}", topic_of(group), partition
+                yield group, f"group-{group}", topic_of(group, self.topics), partition
 
     def facts(self) -> dict[str, GroupFacts]:
         owner = Owner(owned=True, member_id="member-0", client_id="client", client_host="/10.0.0.1")
         return {
             f"group-{group}": GroupFacts(
                 "Stable",
-                {TopicPartition(topic_of(group), partition): owner for partition in range(self.partitions)},
+                {
+                    TopicPartition(topic_of(group, self.topics), partition): owner
+                    for partition in range(self.partitions)
+                },
                 is_ownership_known=True,
-                subscribed_topics=frozenset({topic_of(group)}),
+                subscribed_topics=frozenset({topic_of(group, self.topics)}),
             )
             for group in range(self.groups)
         }
@@ -106,15 +111,15 @@ class Load:
     def round(self, number: int) -> Round:
         at_ms, end = START_MS + number * ROUND_MS, number * 50
         watermarks = {
-            TopicPartition(topic_of(topic), partition): Watermark(at_ms, 0, end, end)
-            for topic in range(min(TOPICS, self.groups))
+            TopicPartition(topic_of(topic, self.topics), partition): Watermark(at_ms, 0, end, end)
+            for topic in range(min(self.topics, self.groups))
             for partition in range(self.partitions)
         }
         return Round(at_ms, self.ends(number), watermarks)
 
 
-def topic_of(group: int) -> str:
-    return f"topic-{group % TOPICS}"
+def topic_of(group: int, topics: int) -> str:
+    return f"topic-{group % topics}"
 
 
 def in_memory(load: Load, rounds: int) -> None:

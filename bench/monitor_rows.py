@@ -58,7 +58,7 @@ class MonitorRows:
     @cached_property
     def lag(self) -> list[dict[str, Any]]:
         """Returns the columns of some rounds of lag, after their first ones."""
-        load, state, found = Load(self.groups, self.partitions), LagState(), []
+        load, state, found = Load(self.groups, self.partitions, TOPICS), LagState(), []
         facts = load.facts()
         for number in range(WARM_UP + LAG_ROUNDS):
             for commit in load.commits(number):
@@ -72,14 +72,18 @@ class MonitorRows:
     @cached_property
     def sampled(self) -> SampledRound:
         """Returns a round without its time."""
-        places = [(topic_of(topic), partition) for topic in range(TOPICS) for partition in range(self.partitions)]
+        places = [
+            (topic_of(topic, TOPICS), partition) for topic in range(TOPICS) for partition in range(self.partitions)
+        ]
         places += [(OFFSETS_TOPIC, partition) for partition in range(OFFSETS_PARTITIONS)]
         watermarks = [
             SampledWatermark(*place, 0, salt * 9_973, salt * 9_973, 3, id_of(place[0])[:22])
             for salt, place in enumerate(places)
         ]
         states = [
-            SampledGroupState(f"group-{group}", "classic", "Stable", "consumer", "range", 2, None, (topic_of(group),))
+            SampledGroupState(
+                f"group-{group}", "classic", "Stable", "consumer", "range", 2, None, (topic_of(group, TOPICS),)
+            )
             for group in range(self.groups)
         ]
         return SampledRound(0, tuple(watermarks), tuple(states), {}, {})
@@ -196,7 +200,7 @@ class MonitorRows:
             for slot in range(2)
         ]
         offsets = {str(partition): [number * 200 + group, at_ms - group] for partition in range(self.partitions)}
-        return json.dumps({"topic": topic_of(group), "members": members, "offsets": offsets, "seen": at_ms})
+        return json.dumps({"topic": topic_of(group, TOPICS), "members": members, "offsets": offsets, "seen": at_ms})
 
     def of_rebalance(self, number: int, at_ms: int) -> Iterator[tuple[Table, pa.Table]]:
         """Yields the rows that the rebalance of a minute ends and begins: the older of a group's two members goes."""
@@ -233,7 +237,7 @@ class MonitorRows:
         row |= {"client_id": "consumer", "client_host": "/10.0.1.7", "kafka_offset": offset, "from_offset": offset}
         row |= dict.fromkeys(("started_at", "joined_at", "valid_from"), (at_ms - (not is_open) * DAY_MS) * 1_000)
         row |= dict.fromkeys(("ended_at", "left_at", "valid_to"), end)
-        row |= {"is_open": int(is_open), "topic": topic_of(group), "is_carried_over": False}
+        row |= {"is_open": int(is_open), "topic": topic_of(group, TOPICS), "is_carried_over": False}
         for partition in range(turn % 2 if count > 1 else 0, count, 2):
             yield row | {"partition": partition}
 
@@ -250,4 +254,4 @@ def names(groups: Any) -> list[str]:
 
 
 def topics(groups: Any) -> list[str]:
-    return [topic_of(each) for each in groups]
+    return [topic_of(each, TOPICS) for each in groups]
