@@ -20,7 +20,7 @@ from kafka.protocol.consumer import IsolationLevel
 
 from groupledger.jobs.kafka.login import kafka_python_security, spark_security
 from groupledger.jobs.process.clock import DAY_MS
-from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.warehouse.source import TopicIdentity
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.uuids import kafka_id_of
@@ -53,11 +53,17 @@ class TopicRange:
 
 def describe_offsets_topic(bootstrap_servers: str, settings: KafkaSettings) -> tuple[TopicIdentity, TopicRange]:
     """Returns the identity of `__consumer_offsets`, and the offsets of its partitions in our shard. Raises OutsideError
-    if the brokers can't be reached, or the topic does not exist or may not be described."""
+    if the brokers can't be reached, or the topic does not exist or may not be described, and InputError if our shard
+    has no partition."""
 
     def ranges(admin: Any) -> tuple[TopicIdentity, TopicRange]:
         identity, everything = identify(admin, bootstrap_servers, settings)
         partitions = [partition for partition in everything if settings.own.has(partition)]
+        if not partitions:
+            raise InputError(
+                f"The shard {settings.shard} is empty, since {OFFSETS_TOPIC} has {len(everything)} partitions: divide"
+                " the cluster into as many shards at most (`kafka.shard`)."
+            )
         uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
         starts = list_offsets(admin, partitions, OffsetSpec.EARLIEST, uncommitted)
         # The log grows between two requests, so the last stable offset is asked last and cut: one that is still below

@@ -36,7 +36,7 @@ class Shard:
 
     def has_group(self, group_id: str, partition_count: int) -> bool:
         """Returns whether a group's partition is in the shard, where `__consumer_offsets` has `partition_count`."""
-        return self.has(partition_for(group_id, partition_count))
+        return self.count == 1 or self.has(partition_for(group_id, partition_count))
 
 
 WHOLE = Shard()

@@ -13,7 +13,7 @@ from kafka.errors import KafkaConnectionError, KafkaError, TopicAuthorizationFai
 from kafka.protocol.consumer import IsolationLevel
 
 from groupledger.jobs.kafka import offsets_topic
-from groupledger.jobs.process.errors import OutsideError
+from groupledger.jobs.process.errors import InputError, OutsideError
 from groupledger.jobs.process.settings import load_settings
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def test_a_shard_reads_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     identity, topic = offsets_topic.describe_offsets_topic("b:9092", settings)
     assert (identity.partition_count, identity.shard) == (2, "2/2")
     assert [*topic.high_watermark] == [*topic.log_start_offset] == [1]
+    with pytest.raises(InputError, match="The shard 3/3 is empty, since __consumer_offsets has 2 partitions: divide"):
+        offsets_topic.describe_offsets_topic("b:9092", settings.model_copy(update={"shard": "3/3"}))
 
 
 def test_a_log_that_grows_between_two_requests(monkeypatch: pytest.MonkeyPatch) -> None:
