@@ -172,16 +172,22 @@ class Ledger:
         return asked.rows(PartitionLag, [answer(row) for row in lag_at(asked.tables, group, instant)[1]])
 
     def incidents(
-        self, group: str | None = None, since: When | None = None, severity: str = Severity.WARNING
+        self,
+        group: str | None = None,
+        since: When | None = None,
+        severity: str = Severity.WARNING,
+        *,
+        open_only: bool = False,
     ) -> Rows[Incident]:
         """Returns the incidents of a group, or of all groups, in the order in which they began: those that were last
-        seen at or after `since` and have at least the given severity (info, warning or error)."""
+        seen at or after `since` and have at least the given severity (info, warning or error); with `open_only` only
+        those that go on."""
         if severity not in words_of(Severity):
             raise InputError(f"A severity is one of {', '.join(words_of(Severity))}.")
         begin = instant_of(since)
         asked = self._ask(Source.INCIDENTS, time=Time(since=begin), group=group)
         names = None if group is None else [group_row(asked.tables, group)["group_id"]]
-        return asked.rows(Incident, incidents_of(asked.tables, names, begin, None, severity))
+        return asked.rows(Incident, incidents_of(asked.tables, names, begin, None, severity, open_only=open_only))
 
     def rebalances(
         self, group: str, since: When | None = None, until: When | None = None, limit: int = REBALANCES_MAX

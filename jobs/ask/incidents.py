@@ -26,12 +26,21 @@ A_MOMENT = timedelta(seconds=1)
 
 
 def incidents_of(
-    tables: ClusterRows, groups: Sequence[str] | None, since: datetime | None, kind: str | None, severity: str
+    tables: ClusterRows,
+    groups: Sequence[str] | None,
+    since: datetime | None,
+    kind: str | None,
+    severity: str,
+    *,
+    open_only: bool = False,
 ) -> list[Answer]:
     """Returns the incidents of at least a severity in the order in which they began: those of some groups, of one kind,
-    and last seen at or after `since`; None means any. Raises InputError if the table does not exist."""
+    and last seen at or after `since`; None means any. With `open_only` only those that go on. Raises InputError if the
+    table does not exist."""
     severities = words_of(Severity)
     filters: list[Filter] = [("severity", "in", severities[severities.index(severity) :])]
+    if open_only:
+        filters.append(("is_open", "=", True))
     for column, operation, value in (("group_id", "in", groups), ("kind", "=", kind), ("last_seen_at", ">=", since)):
         if value is not None:
             filters.append((column, operation, value))

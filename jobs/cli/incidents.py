@@ -38,6 +38,7 @@ DIAGNOSED_MAX = 20
     show_default=True,
     help="Only incidents of this severity or higher; info is for what belongs to normal operation.",
 )
+@click.option("--open", "open_only", is_flag=True, help="Only incidents that are open, for whoever looks at them now.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the last ones; all of them unless given.")
 @click.option(
     "--update", is_flag=True, help="Look for incidents again first, for example after `groupledger import-logs`."
@@ -49,6 +50,7 @@ def incidents(  # noqa: PLR0913 - one for each option
     since: datetime | None,
     kind: str | None,
     severity: str,
+    open_only: bool,
     limit: int | None,
     as_json: bool,
     update: bool,
@@ -67,7 +69,8 @@ def incidents(  # noqa: PLR0913 - one for each option
             judged_nobody = bool(ledger.judged_nobody)
     tables = job.rows()
     names = None if name is None else [name]
-    found, not_judged = incidents_of(tables, names, since, kind, severity), rows_not_judged(tables)
+    found = incidents_of(tables, names, since, kind, severity, open_only=open_only)
+    not_judged = rows_not_judged(tables)
     if name is not None and not found:
         refuse_unknown(tables, name)
     found = found if limit is None else [*last(found, limit)]
@@ -82,7 +85,7 @@ def incidents(  # noqa: PLR0913 - one for each option
         for line in diagnosed_lines(incident, diagnoses.get(incident["episode_id"]), as_of):
             click.echo("\n".join(fitted(line)))
     if not found:
-        lesser = len(incidents_of(tables, names, since, kind, Severity.INFO))
+        lesser = len(incidents_of(tables, names, since, kind, Severity.INFO, open_only=open_only))
         others = f" ({lesser:,} of less: --severity {Severity.INFO})" if lesser else ""
-        job.say_none(f"no incidents of severity {severity} or above{others}")
+        job.say_none(f"no {'open ' if open_only else ''}incidents of severity {severity} or above{others}")
     return judged_nobody

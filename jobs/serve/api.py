@@ -80,6 +80,7 @@ OfStatus = Annotated[str, OneOf("status", words_of(LagStatus))]
 OfType = Annotated[str, OneOf("type", words_of(GroupType))]
 OfKind = Annotated[str, OneOf("kind", tuple(kind.name for kind in INCIDENT_KINDS))]
 AtLeast = Annotated[str, SEVERITY, Query(description="Only this severity or higher.")]
+OpenOnly = Annotated[bool, Query(alias="open", description="Only incidents that are open.")]
 Policy = Annotated[str, OneOf("no_commit", words_of(NoCommit))]
 
 
@@ -153,13 +154,14 @@ def of_clusters(api: APIRouter, warehouse: Warehouse) -> None:
         since: Since = None,
         kind: Annotated[OfKind | None, Query(description="Only of this kind (docs/causes.md).")] = None,
         severity: AtLeast = Severity.WARNING,
+        open_only: OpenOnly = False,
         limit: PlacesLimit = PLACES_MAX,
         cursor: Cursor = None,
     ) -> Response:
         """Incidents of all groups that were last seen at `since` or later, in the order in which they began."""
         tables = warehouse.rows(cluster)
         begin = instant_in(since)
-        found = incidents_of(tables, None, begin, kind, severity)
+        found = incidents_of(tables, None, begin, kind, severity, open_only=open_only)
         return known_answer(page_of_incidents(found, limit, cursor), tables, INCIDENTS, Time(since=begin))
 
 
@@ -294,6 +296,7 @@ def of_causes(api: APIRouter, warehouse: Warehouse) -> None:
         group: OfGroup,
         since: Since = None,
         severity: AtLeast = Severity.WARNING,
+        open_only: OpenOnly = False,
         limit: PlacesLimit = PLACES_MAX,
         cursor: Cursor = None,
     ) -> Response:
@@ -301,7 +304,8 @@ def of_causes(api: APIRouter, warehouse: Warehouse) -> None:
         tables, name = warehouse.rows(cluster), name_in(group)
         group_row(tables, name)
         begin = instant_in(since)
-        found = page_of_incidents(incidents_of(tables, [name], begin, None, severity), limit, cursor)
+        every = incidents_of(tables, [name], begin, None, severity, open_only=open_only)
+        found = page_of_incidents(every, limit, cursor)
         return known_answer(found, tables, INCIDENTS, Time(since=begin), [name])
 
     @api.get(

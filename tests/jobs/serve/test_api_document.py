@@ -196,6 +196,17 @@ def test_pages_of_incidents(client: Client) -> None:
     assert page["count"] == every["count"] == len(every["incidents"]) > 7
 
 
+def test_open_incidents(client: Client) -> None:
+    """Goal: those that are open, and no other, of a cluster and of a group."""
+    every = client.get(f"{OF_CLUSTER}/incidents?severity=info").json["incidents"]
+    open_ones = [each for each in every if each["is_open"]]
+    assert 0 < len(open_ones) < len(every)
+    assert client.get(f"{OF_CLUSTER}/incidents?severity=info&open=true").json["incidents"] == open_ones
+    name = open_ones[0]["group_id"]
+    of_group = client.get(f"{OF_CLUSTER}/groups/{name}/incidents?severity=info&open=true").json["incidents"]
+    assert of_group == [each for each in open_ones if each["group_id"] == name]
+
+
 def test_the_page_of_the_api(document: dict[str, Any], client: Client) -> None:
     """Goal: `/docs` has each operation and object, and its links lead to places on it; it needs no script."""
     page = client.get("/docs", Accept="text/html")
