@@ -34,11 +34,13 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from groupledger.jobs.ask.one_diagnosis import UNREADABLE
+from groupledger.jobs.process.settings import load_settings
 from groupledger.transforms.incidents.diagnosis.episodes import WITHOUT_PARTITIONS_MIN
 from groupledger.transforms.incidents.diagnosis.lag_signs import GROWS_FOR_LONG, STANDS_FOR_LONG, WAITS_FOR_LONG
 from groupledger.transforms.incidents.diagnosis.request_signs import ROLLED_BACK_FOR, THROTTLED_MIN
 from lab.diagnosis.clients import POLL_INTERVAL_MS, SESSION_MS
 from lab.diagnosis.families.members import LOOP_AWAY_S, LOOP_STAYS_S
+from lab.diagnosis.families.rebalances import TOPIC_CHANGES_EVERY_S
 from lab.diagnosis.judge import RIGHT, judged, names_of
 from lab.diagnosis.levels import SETTINGS, answer, said
 from lab.diagnosis.plays import all_plays, in_rounds
@@ -76,6 +78,7 @@ WAITS_S: dict[str, float] = {
     **dict.fromkeys(("one_record_stops_every_owner", "commits_one_offset_again"), STANDS_S),
     **dict.fromkeys(("slower_than_producers", "more_members_than_partitions", "partition_skew"), GROWS_S),
     **dict.fromkeys(("uneven_assignment", "one_slow_member"), GROWS_S),
+    "topics_keep_changing": (load_settings().history.storm_rebalances - 1) * TOPIC_CHANGES_EVERY_S,
     "subscribed_topic_missing": 2.0 * INTERVAL_S,  # two rounds have to ask for the topic
     "client_quota": THROTTLED_MIN.total_seconds(),
     "open_transaction": WAITS_FOR_LONG.total_seconds(),

@@ -11,6 +11,7 @@ from lab.diagnosis.plays import play
 
 RECORD_BYTES_MAX = 2_500
 LONG_TOPICS = 50
+TOPIC_CHANGES_EVERY_S = 15.0
 
 
 @play(CLIENTS, ends_sessions=True)
@@ -142,4 +143,4 @@ def topics_keep_changing(group: Group) -> None:
     group.cause("topics_keep_changing")
     for count in range(3, 11):
         group.stage.add_partitions(group.topic, count)
-        time.sleep(15)
+        time.sleep(TOPIC_CHANGES_EVERY_S)
