@@ -21,6 +21,7 @@ from groupledger.jobs.ask.share import share_deliveries, share_passes
 from groupledger.jobs.process.terminal import coloured, printable
 from groupledger.schemas.kafka.api_keys import FETCH_APIS, ApiKey
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
+from groupledger.schemas.kinds.causes import CAUSE_NAMED
 from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED
 from groupledger.schemas.words import Evidence, GroupType, Severity
@@ -203,6 +204,8 @@ def diagnosis_lines(diagnosis: Answer, since: datetime, as_of: datetime | None, 
     if diagnosis["fault"] is not None:
         yield f"    who can fix it: {WHO_CAN_FIX[diagnosis['fault']]}"
     yield from (f"    {line}" for line in wrapped(f"known: {known_by(diagnosis)}"))
+    if proof(diagnosis):
+        yield from (f"    {line}" for line in wrapped(f"proof: {proof(diagnosis)}"))
     for rival in diagnosis["rivals"][:RIVALS_MAX]:
         yield from (f"    {line}" for line in wrapped(f"may be {rival['cause']}: {rival['happened']}"))
         yield from (f"        {line}" for line in wrapped(f"to find out: {rival['told_apart_by']}"))
@@ -224,6 +227,18 @@ def known_by(diagnosis: Answer) -> str:
         return f"no cause is proved; {left}{beside}"
     sure = "" if diagnosis["evidence"] == Evidence.OBSERVED else f" (confidence {diagnosis['confidence']:.2f})"
     return f"by {' and '.join(diagnosis['sources'])}, {diagnosis['evidence']}{sure}{beside}"
+
+
+def proof(diagnosis: Answer) -> str:
+    """Returns the signs that prove the cause, as sentences: the decisive ones first. Returns "" if no cause is proved,
+    or if an incident of the same kind proves it, whose explanation says as much."""
+    cause = CAUSE_NAMED.get(diagnosis["cause"])
+    if cause is None or cause.kind is not None:
+        return ""
+    decisive = (sign for signs in cause.proved_by for sign in signs)
+    return " ".join(
+        dict.fromkeys(sign.meaning for sign in (*decisive, *cause.needs) if sign.name in diagnosis["signs"])
+    )
 
 
 def left_over(verdict: Answer) -> list[Answer]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.diagnosis import is_shown, known_by, left_over, title
+from groupledger.jobs.ask.diagnosis import is_shown, known_by, left_over, proof, title
 from groupledger.jobs.ask.incidents import before_the_end, harms
 from groupledger.jobs.process.instants import lasted
 from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX
@@ -30,7 +30,7 @@ class EpisodeSummary:
     """Summarizes one diagnosis or episode for somebody on call: `what` happened in one sentence, `more` about it, and
     the answers to the next questions. `until` is None while it goes on. `cause` is None if no cause is proved, and
     `rivals` are then the possible causes; incidents without a diagnosis have neither. `fault` is the word of `Fault`
-    for who can fix the cause, and `as_of` the last instant that was known."""
+    for who can fix the cause, `as_of` the last instant that was known, and `proof` the signs that prove the cause."""
 
     severity: str
     cause: str | None
@@ -49,6 +49,7 @@ class EpisodeSummary:
     rivals: Sequence[Answer]
     episode_ids: Sequence[str]
     as_of: datetime | None = None
+    proof: str = ""
 
     @property
     def open_until(self) -> str:
@@ -92,6 +93,7 @@ def of_diagnosis(diagnosis: Answer, episodes: Sequence[Answer] = ()) -> EpisodeS
         diagnosis["rivals"],
         diagnosis["episode_ids"],
     )
+    summary = replace(summary, proof=proof(diagnosis))
     also = others(diagnosis, episodes)
     if summary.who is None or not also:
         return summary

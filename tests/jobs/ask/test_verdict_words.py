@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
-from groupledger.jobs.ask.diagnosis import diagnosis_lines, known_by
+from groupledger.jobs.ask.diagnosis import diagnosis_lines, known_by, proof
 from groupledger.jobs.ask.incidents import lines as incident_lines
 from groupledger.jobs.ask.verdict import EpisodeSummary, of_diagnosis, pasted, summaries
 from groupledger.jobs.serve.shown import templates
+from groupledger.schemas.kinds.causes import CAUSES
 from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX, Fault
 from groupledger.schemas.words import words_of
 from tests.transforms.incidents.group_rows import AT, MINUTE, found, incident, lag, member, sampled
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from groupledger.schemas.kinds.causes.cause import Cause
 
 
 def lines(diagnosis: dict[str, Any]) -> list[str]:
@@ -55,6 +58,20 @@ def test_the_lag_of_which_partitions() -> None:
     )
     (diagnosis,) = found(members=[member(f"m{n}", -9, None) for n in range(3)], **rounds)
     assert "    harm: 81 records of lag in 2 partitions, when last seen" in lines(diagnosis)
+
+
+@pytest.mark.parametrize("cause", [each for each in CAUSES if each.proved_by], ids=lambda cause: cause.name)
+def test_the_proof(cause: Cause) -> None:
+    """Goal: on each way a proved cause has the signs that prove it, and no other; an incident of its own kind needs
+    none, and neither does what is not proved."""
+    (diagnosis,) = found(incidents=[incident("group_not_authorized")])
+    proving = cause.proved_by[0]
+    shown = diagnosis | {"cause": cause.name, "signs": [*(sign.name for sign in proving), "another"], "kinds": ()}
+    said = "" if cause.kind else " ".join(dict.fromkeys(sign.meaning for sign in proving))
+    assert proof(shown) == said
+    assert any(line.startswith("    proof: ") for line in lines(shown)) == bool(said)
+    assert ("<dt>Proof</dt>" in page(of_diagnosis(shown))) == bool(said)
+    assert proof(shown | {"cause": None}) == ""
 
 
 def test_an_open_episode() -> None:
