@@ -52,6 +52,7 @@ class Cause:
     decided_by     what would prove the cause or rule it out while it is a rival
     kind           the kind of incident that means the same. If an incident of the kind is there, its sentences and
                    settings are shown instead
+    explains       the kinds of incidents that follow from the cause: where it has one, this is no diagnosis of its own
     severity       the severity if the cause did harm, or if nobody can know
     harmless       the severity if it did no harm
     """
@@ -68,6 +69,7 @@ class Cause:
     advice: Text = ""
     settings: tuple[str | Clause, ...] = ()
     kind: str | None = None
+    explains: tuple[str, ...] = ()
     fault: str = Fault.CLIENT
     severity: str = Severity.WARNING
     harmless: str = Severity.INFO

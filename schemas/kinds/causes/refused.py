@@ -26,6 +26,7 @@ SPEAKS_IN_ANOTHERS_NAME = Cause(
     " member id and give it its own group.id.",
     settings=("group.id",),
     decided_by="The request log of that time: the connections and principals of both hosts.",
+    explains=(incidents.TWO_COMMITTERS.name,),
     severity=Severity.ERROR,
     harmless=Severity.WARNING,
 )

@@ -17,6 +17,7 @@ from tests.transforms.incidents.group_rows import (
     incident,
     lag,
     member,
+    request,
     sampled,
 )
 
@@ -166,3 +167,15 @@ def test_lag_is_that_of_the_last_round() -> None:
     rounds += [lag(at, 0, 120, 150, "stopped", no_progress_since=AT + 3 * MINUTE, **AWAY) for at in (3.2, 5)]
     (only,) = found(members=[member("m0", -9, 0, "left")], **sampled(*rounds))
     assert (only["since"], only["last_seen_at"], only["records_behind"]) == (AT, AT + 5 * MINUTE, 30)
+
+
+def test_what_a_cause_explains() -> None:
+    """Goal: another process with a member's id is one diagnosis: the rewinds of its commits are not counted as two
+    committers beside it. Without its requests they are."""
+    rewinds = incident("two_committers", evidence="inferred", duplicates_max=40, is_open=True)
+    back = event("rewound", "member", records_repeated=60)
+    from_two = [request("m", client_host=host) for host in ("1", "2")]
+    (only,) = found(incidents=[rewinds], offset_events=[back], requests=from_two)
+    assert (only["cause"], only["duplicates_max"], only["until"]) == ("speaks_in_anothers_name", 60, None)
+    assert only["episode_ids"] == ["e"]
+    assert "two_committers" in {each["cause"] for each in found(incidents=[rewinds], offset_events=[back])}

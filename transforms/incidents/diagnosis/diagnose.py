@@ -92,10 +92,13 @@ def diagnoses(rows: DiagnosisRows) -> list[Diagnosis]:
     kept = []
     for each in found:
         settles = next((other for other in found if _is_settled(each, other)), None)
-        if settles is None:
-            kept.append(each)
-        else:
+        explains = next((other for other in found if _is_explained(each, other)), None)
+        if settles is not None:
             settles.update(_harm_of_both(settles, each), **_incidents_of_both(settles, each))
+        elif explains is not None:
+            explains.update(_of_both(explains, each))
+        else:
+            kept.append(each)
     return sorted(kept, key=_order, reverse=True)
 
 
@@ -302,6 +305,16 @@ def _is_settled(one: Diagnosis, other: Diagnosis) -> bool:
     return _is_its_rebalance(one, other)
 
 
+def _is_explained(one: Diagnosis, other: Diagnosis) -> bool:
+    """Returns whether another diagnosis has the cause of the incidents that this one only repeats."""
+    return (
+        other["cause"] is not None
+        and one["cause"] in CAUSE_NAMED[other["cause"]].explains
+        and {*one["episode_ids"]} <= {*other["episode_ids"]}
+        and _is_near(one, other)
+    )
+
+
 def _is_its_rebalance(one: Diagnosis, other: Diagnosis) -> bool:
     """Returns whether one is about a rebalance that another one, which a log proves, explains and covers: a group is in
     one rebalance at a time."""
@@ -328,9 +341,12 @@ def _is_near(one: Diagnosis, other: Diagnosis) -> bool:
 
 def _together(one: Diagnosis, other: Diagnosis) -> Diagnosis:
     """Returns one diagnosis of two: the graver with the time, the harm and the incidents of both."""
-    grave = max(one, other, key=_order)
+    return max(one, other, key=_order) | _of_both(one, other)
+
+
+def _of_both(one: Diagnosis, other: Diagnosis) -> Diagnosis:
     ends = [one["until"], other["until"]]
-    return grave | {
+    return {
         "since": min(one["since"], other["since"]),
         "until": None if None in ends else max(ends),
         "last_seen_at": max(one["last_seen_at"], other["last_seen_at"]),
