@@ -1,5 +1,6 @@
--- Who committed for a group, and how it is known: `assigned` owned the partition then, `previous_owner` gave it up, and
--- `none` is a reset, a simple consumer, or unknown.
+-- Who committed for a group, as far as the topic says: `assigned` owned the partition then, `previous_owner` gave it up,
+-- and `none` is a reset, a simple consumer, or not known, as after the end of the history. A process that commits in the
+-- name of a member counts as that member: `groupledger audit` finds its host in a request log.
 -- :group =  The group.
 
 SELECT
