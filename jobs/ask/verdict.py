@@ -14,6 +14,7 @@ from groupledger.jobs.process.instants import lasted
 from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX
 from groupledger.schemas.words import Evidence
 from groupledger.transforms.coverage.rules.coverage_at import iso
+from groupledger.transforms.incidents.explained import divided
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,7 +68,7 @@ class EpisodeSummary:
             return self.advice
         if self.rivals and not self.change:
             return f"Find out which cause it is. {self.rivals[0]['told_apart_by']}"
-        return self.more or ("" if self.change else NO_REMEDY)
+        return "" if self.change else NO_REMEDY
 
 
 def summaries(verdict: Answer) -> list[EpisodeSummary]:
@@ -106,7 +107,9 @@ def others(diagnosis: Answer, episodes: Sequence[Answer]) -> list[str]:
     a kind whose explanation the diagnosis has count."""
     own = [each for each in episodes if each["episode_id"] in diagnosis["episode_ids"]]
     kinds = {
-        each["kind"] for each in own if each["explanation"] and diagnosis["explanation"].startswith(each["explanation"])
+        each["kind"]
+        for each in own
+        if each["explanation"] and diagnosis["explanation"].startswith(divided(each["kind"], each["explanation"])[0])
     }
     names = dict.fromkeys(who(each) for each in own if each["kind"] in kinds)
     return [name for name in names if name is not None and name != who(diagnosis)]
@@ -117,8 +120,14 @@ def of_episode(episode: Answer) -> EpisodeSummary:
     confidence = episode["confidence"]
     sure = "" if confidence is None or episode["evidence"] == Evidence.OBSERVED else f" (confidence {confidence:.2f})"
     beside = f"; with it: {', '.join(episode['other_kinds'])}" if episode["other_kinds"] else ""
+    happened, advice = divided(episode["kind"], episode["explanation"] or "")
     return _summary(
-        episode, episode["kind"], f"{episode['evidence']}{sure}{beside}", None, (), (episode["episode_id"],)
+        {**episode, "explanation": happened},
+        episode["kind"],
+        f"{episode['evidence']}{sure}{beside}",
+        advice,
+        (),
+        (episode["episode_id"],),
     )
 
 

@@ -9,17 +9,20 @@ import pytest
 
 from groupledger.jobs.ask.diagnosis import diagnosis_lines, known_by, proof
 from groupledger.jobs.ask.incidents import lines as incident_lines
-from groupledger.jobs.ask.verdict import EpisodeSummary, of_diagnosis, pasted, summaries
+from groupledger.jobs.ask.verdict import EpisodeSummary, of_diagnosis, of_episode, pasted, summaries
 from groupledger.jobs.serve.shown import templates
-from groupledger.schemas.kinds.causes import CAUSES
-from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX, Fault
+from groupledger.schemas.kinds.causes import CAUSE_NAMED, CAUSES
+from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX, Cause, Fault
+from groupledger.schemas.kinds.clauses import Fact, filled, said
+from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.words import words_of
+from groupledger.transforms.incidents.verdicts import verdicts
 from tests.transforms.incidents.group_rows import AT, MINUTE, found, incident, lag, member, sampled
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from groupledger.schemas.kinds.causes.cause import Cause
+    from groupledger.schemas.kinds.incidents import IncidentKind
 
 
 def lines(diagnosis: dict[str, Any]) -> list[str]:
@@ -99,3 +102,34 @@ def test_nothing_is_named_twice() -> None:
     beside = diagnosis | {"kinds": ["poll_timeout"], "beside": ["poll_timeout"]}
     assert known_by(beside).endswith("with it: poll_timeout")
     assert "poll_timeout, poll_timeout" not in known_by(beside)
+
+
+OF_INCIDENTS = {cause.name for cause in CAUSES if not cause.by}  # those with `by` have an advice of their own
+
+
+@pytest.mark.parametrize("kind", INCIDENT_KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("facts", [(), (Fact.ONLY_LOGGED, Fact.LOG_IMPORTED), (Fact.INFERRED, Fact.CLASSIC_GROUP)])
+def test_what_to_do_is_no_part_of_what_happened(kind: IncidentKind, facts: tuple[str, ...]) -> None:
+    """Goal: what a page shows under "Do", a message and a terminal are the whole advice of the incident and nothing
+    else."""
+    names = dict.fromkeys(("claimed", "current", "instance", "count", "seconds", "partition", "detail"), "7")
+    happened = filled(kind.happened, facts, {**names, "who": "m-1", "times": "3 times", "duplicates": ""})
+    row = incident(kind.name, explanation=f"{happened} Look at it. Then wait.", group_id="g")
+    for each in found(incidents=[row]):
+        summary = of_diagnosis(each)
+        if each["cause"] in OF_INCIDENTS and CAUSE_NAMED[each["cause"]].kind == kind.name:
+            assert summary.remedy == "Look at it. Then wait."
+            assert " ".join(filter(None, (summary.what, summary.more))) == happened
+    (episode,) = verdicts([row])
+    assert of_episode(episode).remedy == "Look at it. Then wait."
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.name)
+def test_a_cause_without_advice(cause: Cause) -> None:
+    """Goal: no sentence about what happened stands for advice."""
+    row = dict.fromkeys(("advice", "setting_to_change", "client_id", "client_host", "member_id", "group_instance_id"))
+    row |= {"explanation": said(cause.happened, {sign.name for sign in cause.signs}), "cause": cause.name}
+    row |= {"fault": cause.fault, "severity": "error", "since": AT, "until": None, "last_seen_at": AT, "kinds": []}
+    row |= {"symptom": cause.symptoms[0].name, "rivals": [], "beside": [], "episode_ids": []}
+    row |= {"sources": ["topic"], "evidence": "observed", "never_read_max": None, "duplicates_max": None}
+    assert of_diagnosis(row).remedy == "No setting is known that prevents it."

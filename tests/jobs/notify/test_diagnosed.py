@@ -138,5 +138,5 @@ def test_what_to_do_where_no_cause_is_proved() -> None:
     rivals = [{"told_apart_by": "Its metric commit-rate."}]
     several = replace(FOUND, advice=None, change=None, more="Look at its lag.", rivals=rivals)
     assert several.remedy == "Find out which cause it is. Its metric commit-rate."
-    assert replace(several, rivals=()).remedy == "Look at its lag."
+    assert replace(several, rivals=(), advice="Look at its lag.").remedy == "Look at its lag."
     assert replace(several, advice="Restart it.").remedy == "Restart it."

@@ -34,6 +34,7 @@ from groupledger.transforms.incidents.diagnosis.lag_signs import lag_seen
 from groupledger.transforms.incidents.diagnosis.member_signs import last_departures, members_at, restless
 from groupledger.transforms.incidents.diagnosis.severity import SEVERITIES, gravest, severity_of
 from groupledger.transforms.incidents.diagnosis.signs_seen import is_of_nobody, signs_seen
+from groupledger.transforms.incidents.explained import divided
 from groupledger.transforms.incidents.type_facts import facts_of_type
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _diagnosis(episode: TroubleEpisode, rows: DiagnosisRows) -> Diagnosis:
         "since": episode.since,
         "until": episode.until,
         "last_seen_at": episode.last_seen_at,
-        **_sentences(found.cause, incident, _seen_without_cause(episode, lag), facts, names),
+        **_sentences(found, incident, _seen_without_cause(episode, lag), facts, names),
         **harm,
         "rivals": [
             {
@@ -145,20 +146,25 @@ def _diagnosis(episode: TroubleEpisode, rows: DiagnosisRows) -> Diagnosis:
 
 
 def _sentences(
-    cause: Cause | None, incident: Row | None, symptom: str, facts: frozenset[str], names: Mapping[str, str]
+    found: Judgement, incident: Row | None, symptom: str, facts: frozenset[str], names: Mapping[str, str]
 ) -> Diagnosis:
     """Returns the texts of a diagnosis: what happened, what to do and what to change. If an incident describes the same
-    cause, its texts are used, so that all texts agree; only who did it is added. Where no cause is known, an incident
-    says what happened if it alarms by itself; else `symptom` is the sentence."""
+    cause, its texts are used, so that all texts agree; only who did it, and what to do then, is added. Where no cause
+    is known, an incident says what happened if it alarms by itself; else `symptom` is the sentence. What an incident
+    advises is not what to do while several causes are left."""
+    cause = found.cause
     says_it = incident is not None and (
         incident["severity"] != Severity.INFO if cause is None else incident["kind"] == cause.kind
     )
     by = "" if cause is None else filled(cause.by, facts, names)
     advice = "" if cause is None else filled(cause.advice, facts, names)
     if incident is not None and says_it:
+        whole = incident["explanation"]
+        is_whole = bool(found.rivals) if cause is None else bool(cause.by)
+        happened, to_do = (f"{whole}{by}", advice or None) if is_whole else divided(incident["kind"], whole)
         return {
-            "explanation": f"{incident['explanation']}{by}",
-            "advice": advice if cause is not None and cause.by else None,
+            "explanation": happened,
+            "advice": to_do,
             "setting_to_change": incident["setting_to_change"],
         }
     if cause is None:
