@@ -22,7 +22,7 @@ from groupledger.jobs.process.terminal import coloured, printable
 from groupledger.schemas.kafka.api_keys import FETCH_APIS, ApiKey
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kinds.causes import CAUSE_NAMED
-from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX
+from groupledger.schemas.kinds.causes.cause import who_can_fix
 from groupledger.schemas.kinds.incidents import COORDINATOR_FAILED
 from groupledger.schemas.words import Evidence, GroupType, Severity
 from groupledger.transforms.history.rules.departures import EVENT_COLUMNS, with_logged_causes, with_unknown_causes
@@ -202,7 +202,8 @@ def diagnosis_lines(diagnosis: Answer, since: datetime, as_of: datetime | None, 
     if diagnosis["setting_to_change"] is not None:
         yield f"    change: {diagnosis['setting_to_change']}"
     if diagnosis["fault"] is not None:
-        yield f"    who can fix it: {WHO_CAN_FIX[diagnosis['fault']]}"
+        whom = who_can_fix(diagnosis["fault"], diagnosis["setting_to_change"])
+        yield from (f"    {line}" for line in wrapped(f"who can fix it: {whom}"))
     yield from (f"    {line}" for line in wrapped(f"known: {known_by(diagnosis)}"))
     if proof(diagnosis):
         yield from (f"    {line}" for line in wrapped(f"proof: {proof(diagnosis)}"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.ask.diagnosis import is_shown, known_by, left_over, proof, title
 from groupledger.jobs.ask.incidents import before_the_end, harms
 from groupledger.jobs.process.instants import lasted
-from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX
+from groupledger.schemas.kinds.causes.cause import who_can_fix
 from groupledger.schemas.words import Evidence
 from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.incidents.explained import divided
@@ -59,7 +59,7 @@ class EpisodeSummary:
 
     @property
     def who_can_fix(self) -> str | None:
-        return None if self.fault is None else WHO_CAN_FIX[self.fault]
+        return None if self.fault is None else who_can_fix(self.fault, self.change)
 
     @property
     def remedy(self) -> str:

@@ -37,7 +37,7 @@ EPISODES_MAX = 5
 @UNTIL
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Only the last N rows.")
 def why(job: Question, *, name: str, since: datetime | None, until: datetime | None, limit: int, as_json: bool) -> None:
-    """Show what is wrong with a group, since when, whose fault it is and what to change; then incidents, rebalances,
+    """Show what is wrong with a group, since when, what to change and who can fix it; then incidents, rebalances,
     owners, offsets and lag in one order."""
     from groupledger.jobs.ask.why import WINDOW
     from groupledger.jobs.ask.why import why as reasons

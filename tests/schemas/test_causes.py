@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from groupledger.schemas.kinds import causes, incidents, signs
-from groupledger.schemas.kinds.causes import CAUSES, FAMILIES
-from groupledger.schemas.kinds.causes.cause import Cause, Fault
+from groupledger.schemas.kinds.causes import CAUSE_NAMED, CAUSES, FAMILIES
+from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX, Cause, Fault, owner_of, who_can_fix
 from groupledger.schemas.kinds.clauses import MODERN_GROUP, Clause, Fact, clauses_of, said, settings_of
 from groupledger.schemas.kinds.signs import COMPUTED_SIGNS
 from groupledger.schemas.kinds.symptoms import SYMPTOMS, symptom_of_kind
@@ -133,6 +133,25 @@ def test_advice_fits_the_group(cause: Cause) -> None:
     if cause.fault == Fault.BROKERS:
         assert "group.instance.id" not in str(cause.settings)
         assert "max.poll" not in str(cause.settings)
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=named)
+def test_who_has_a_setting_is_named(cause: Cause) -> None:
+    """Goal: whoever can change one of the settings is among those who can fix the cause, unless nobody has to."""
+    names = [clause.text for clause in clauses_of(tuple(cause.settings))]
+    whom = who_can_fix(cause.fault, ", ".join(names) or None)
+    assert whom.startswith(WHO_CAN_FIX[cause.fault])
+    for name in names:
+        assert cause.fault == Fault.NOBODY or WHO_CAN_FIX[owner_of(name)] in whom
+
+
+def test_a_setting_of_somebody_else() -> None:
+    """Goal: of two who share the settings, each is named with what is its own."""
+    cause = CAUSE_NAMED["passed_by_retention"]
+    assert who_can_fix(cause.fault, ", ".join(settings_of(cause.settings, ()))) == (
+        "whoever operates topics, offsets, rights and deployments; auto.offset.reset: whoever runs the group's"
+        " consumers"
+    )
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=named)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,38 @@ WHO_CAN_FIX = {
     Fault.BROKERS: "whoever runs the brokers",
     Fault.NOBODY: "nobody has to: this is normal operation",
 }
+# The group's consumers have all settings that are not here.
+_SETTINGS_OF_OTHERS = {
+    Fault.OPERATOR: (
+        *("retention.ms", "retention.bytes", "offsets.retention.minutes", "sync.group.offsets.enabled"),
+        *("consumer_byte_rate", "share.isolation.level"),
+    ),
+    Fault.PRODUCER: ("transaction.timeout.ms", "partitioner.class"),
+    Fault.BROKERS: (
+        *("group.consumer.assignors", "group.initial.rebalance.delay.ms", "group.max.session.timeout.ms"),
+        *("group.max.size", "group.min.session.timeout.ms", "group.share.delivery.count.limit"),
+        *("group.share.partition.max.record.locks", "group.share.record.lock.duration.ms", "min.insync.replicas"),
+        *("offset.metadata.max.bytes", "offsets.topic.compression.codec", "unclean.leader.election.enable"),
+    ),
+}
+_OWNER_OF = {name: owner for owner, names in _SETTINGS_OF_OTHERS.items() for name in names}
+_OF_OPERATOR = re.compile(r"ACL: .*|.* of (the group|__consumer_offsets)")
+
+
+def owner_of(setting: str) -> str:
+    """Returns the word of `Fault` for whoever can change a setting, as a cause or an incident names it."""
+    is_operators = _OF_OPERATOR.fullmatch(setting) is not None
+    return Fault.OPERATOR if is_operators else _OWNER_OF.get(setting, Fault.CLIENT)
+
+
+def who_can_fix(fault: str, change: str | None) -> str:
+    """Returns who can fix a cause: the one at fault, and whoever else has a setting to change. `change` is a text with
+    these settings (`settings_of`, joined); None if there is none."""
+    others: dict[str, list[str]] = {}
+    for setting in () if change is None or fault == Fault.NOBODY else change.split(", "):
+        others.setdefault(owner_of(setting), []).append(setting)
+    others.pop(fault, None)
+    return "; ".join([WHO_CAN_FIX[fault], *(f"{', '.join(of)}: {WHO_CAN_FIX[each]}" for each, of in others.items())])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
