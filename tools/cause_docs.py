@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.kinds.causes import FAMILIES
-from groupledger.schemas.kinds.causes.cause import WHO_CAN_FIX
+from groupledger.schemas.kinds.causes.cause import who_can_fix
 from groupledger.schemas.kinds.clauses import Fact, clauses_of
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.kinds.symptoms import SYMPTOMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from groupledger.schemas.kinds.causes.cause import Cause
     from groupledger.schemas.kinds.clauses import Clause, Text
@@ -51,6 +51,9 @@ PLACES = {
     "offset": "N",
     "members": "N",
     "topics": "topic T",
+    "hosts": "two hosts",
+    "session": "",
+    "expires": "",
     "count": "N",
     "duplicates": "",
     "detail": "N",
@@ -99,7 +102,7 @@ def _families() -> Iterator[str]:
 def _cause(cause: Cause) -> Iterator[str]:
     yield f"### {cause.name}"
     yield ""
-    yield _in_general(cause.happened)
+    yield sentences_of(cause.happened)
     yield ""
     yield f"- **Symptoms:** {', '.join(f'`{symptom.name}`' for symptom in cause.symptoms)}"
     yield from _evidence(cause)
@@ -107,13 +110,14 @@ def _cause(cause: Cause) -> Iterator[str]:
         yield "- **Excluded by any of:**"
         yield from (f"    - {sign.meaning}" for sign in cause.against)
     yield f"- **What would decide it:** {cause.decided_by}"
-    advice = _in_general(_advice(cause))
+    advice = sentences_of(advice_of(cause))
     if advice:
         yield f"- **What to do:** {advice}"
-    settings = ", ".join(dict.fromkeys(_settings(cause)))
+    settings = _settings(cause)
     if settings:
-        yield f"- **Change:** {settings}."
-    yield f"- **Who can fix it:** {WHO_CAN_FIX[cause.fault]}."
+        yield f"- **Change:** {', '.join(dict.fromkeys(map(_setting, settings)))}."
+    change = ", ".join(dict.fromkeys(clause.text for clause in settings)) or None
+    yield f"- **Who can fix it:** {who_can_fix(cause.fault, change)}."
     yield ""
 
 
@@ -135,28 +139,31 @@ def _with_sources(signs: Sequence[Sign]) -> str:
     return " **and** ".join(f"{sign.meaning.removesuffix('.')} ({sign.source})" for sign in signs)
 
 
-def _advice(cause: Cause) -> Text:
+def advice_of(cause: Cause) -> Text:
     kind = _KINDS.get(cause.kind or "")
     if cause.advice or kind is None:
         return cause.advice
     return kind.advice or (kind.root.advice if kind.root is not None else "")
 
 
-def _settings(cause: Cause) -> Iterator[str]:
+def _settings(cause: Cause) -> tuple[Clause, ...]:
     kind = _KINDS.get(cause.kind or "")
     own = cause.settings or (() if kind is None else kind.settings or (kind.root.settings if kind.root else ()))
-    for clause in clauses_of(tuple(own)):
-        groups = [GROUPS[fact] for fact in clause.needs if fact in GROUPS]
-        not_in = [GROUPS[fact] for fact in clause.excludes if fact in GROUPS]
-        where = f" ({', '.join(groups)})" if groups else f" (not in {' and '.join(not_in)})" if not_in else ""
-        yield f"`{clause.text}`{where}"
+    return clauses_of(tuple(own))
 
 
-def _in_general(text: Text) -> str:
+def _setting(clause: Clause) -> str:
+    groups = [GROUPS[fact] for fact in clause.needs if fact in GROUPS]
+    not_in = [GROUPS[fact] for fact in clause.excludes if fact in GROUPS]
+    where = f" ({', '.join(groups)})" if groups else f" (not in {' and '.join(not_in)})" if not_in else ""
+    return f"`{clause.text}`{where}"
+
+
+def sentences_of(text: Text) -> str:
     """Returns the sentences for any group, then those for one type of group alone."""
     clauses = [(clause, [GROUPS[fact] for fact in clause.needs if fact in GROUPS]) for clause in clauses_of(text)]
-    of_all = [clause for clause, groups in clauses if not groups and (not clause.needs or _is_sentence(clause))]
-    parts = ["".join(clause.text for clause in of_all).format(**PLACES).strip()]
+    of_all = [clause for clause, groups in clauses if not groups and (not clause.needs or _is_whole(clause))]
+    parts = [_joined(of_all).format(**PLACES).strip()]
     parts += [
         f"In {', '.join(groups)}: {clause.text.strip()}"
         for clause, groups in clauses
@@ -166,8 +173,20 @@ def _in_general(text: Text) -> str:
     return said[:1].upper() + said[1:]
 
 
+def _joined(clauses: Iterable[Clause]) -> str:
+    """Returns clauses as one text. A group has only one of two sentences that exclude each other; here both stand."""
+    text = ""
+    for clause in clauses:
+        text += " " * (text.endswith(".") and clause.text[0].isupper()) + clause.text
+    return text
+
+
 def _is_sentence(clause: Clause) -> bool:
     return clause.text.strip()[0].isupper()
+
+
+def _is_whole(clause: Clause) -> bool:
+    return _is_sentence(clause) and clause.text.endswith(".")
 
 
 if __name__ == "__main__":
