@@ -193,7 +193,7 @@ def diagnosis_lines(diagnosis: Answer, since: datetime, as_of: datetime | None, 
     yield f"{coloured(diagnosis['severity'])}  {title(diagnosis)}: {time_of(diagnosis, since, as_of)}"
     yield from (f"    {line}" for line in wrapped(diagnosis["explanation"]))
     if also:
-        yield from (f"    {line}" for line in wrapped(f"the same of: {', '.join(also)}"))
+        yield from (f"    {line}" for line in wrapped(f"also about: {', '.join(also)}"))
     harm = "; ".join(harms(diagnosis))
     if harm:
         yield f"    harm: {harm}"

@@ -75,6 +75,14 @@ STALE_GENERATION_KEPT = Root(
     name="stale_generation_kept",
     advice="The client continues with a generation that is over: upgrade it, and commit within its rebalance callback.",
 )
+LOOK_AT_THE_LEADER = (
+    "Look at the leader's own log: its assignor may fail, for example on a subscription that it cannot parse."
+)
+LEADER_SENDS_NO_ASSIGNMENT = Root(
+    name="leader_sends_no_assignment",
+    advice=f"It kept joining and sent no assignment, and so its session ran out. {LOOK_AT_THE_LEADER}",
+    settings=(Clause("partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP,)),),
+)
 REBALANCE = Root(name="rebalance", advice="It happened during a rebalance.")
 RESTART = Root(name="restart", advice="Processes of the group were restarted.")
 ADMIN_RESET = Root(

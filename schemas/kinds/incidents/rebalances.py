@@ -111,15 +111,23 @@ LEADER_NEVER_SYNCED = IncidentKind(
             needs=(Fact.INFERRED,),
         ),
         Clause(
-            "A generation before {current} formed, but its leader never sent an assignment.",
+            "A generation formed, but its leader never sent an assignment: {times}, first before generation {current}.",
             excludes=(Fact.INFERRED,),
+        ),
+        " Nobody had partitions then.",
+        Clause(
+            " {who} was removed while the group waited for it.", needs=(Fact.WAS_REMOVED,), excludes=(Fact.INFERRED,)
         ),
     ),
     advice=(
-        "Nobody had partitions in them",
-        Clause("; import the server log of that time, which distinguishes the two", excludes=(Fact.LOG_IMPORTED,)),
-        Clause(": look at the leader of that time", excludes=(Fact.INFERRED,)),
-        ".",
+        Clause("Import the server log of that time, which distinguishes the two.", excludes=(Fact.LOG_IMPORTED,)),
+        Clause("Look at the leader of that time.", excludes=(Fact.INFERRED, Fact.WAS_REMOVED)),
+        Clause(roots.LOOK_AT_THE_LEADER, needs=(Fact.WAS_REMOVED,), excludes=(Fact.INFERRED,)),
+    ),
+    settings=(
+        Clause(
+            "partition.assignment.strategy", needs=(Fact.CLASSIC_GROUP, Fact.WAS_REMOVED), excludes=(Fact.INFERRED,)
+        ),
     ),
     root=roots.REBALANCE,
     severity=Severity.INFO,

@@ -45,7 +45,7 @@ def explanation(kind: IncidentKind, root: Root, row: Row, detail: str | None, fa
         "detail": detail,
         "duplicates": _duplicates(row),
     }
-    return f"{filled(kind.happened, facts, names)} {_advice(kind, root, row, facts).format(**names)}"
+    return f"{filled(kind.happened, facts, names)} {_advice(kind, root, row, facts).format(**names)}".rstrip()
 
 
 def setting_to_change(kind: IncidentKind, root: Root, facts: AbstractSet[str]) -> str | None:

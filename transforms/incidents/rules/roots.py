@@ -6,7 +6,8 @@ that did not leave and is unknown has either run out its session, or its coordin
 state that has no record, so it is the root if the coordinator was away shortly before and no session is known to have
 run out. A static member that is fenced then, though nobody joined under its instance id, is known to the new
 coordinator by an older id. Several members at different addresses that expire at once were cut off, rather than all
-paused at the same moment.
+paused at the same moment. A classic group counts no join as a heartbeat while it waits for its leader's assignment: a
+member that joined again in the later half of that wait, and was then removed for its silence, was not silent.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.kafka.api_keys import ApiKey
+from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds import roots
 from groupledger.schemas.kinds.incidents import (
     FENCED_INSTANCE,
     FENCED_MEMBER_EPOCH,
     ILLEGAL_GENERATION,
     INCIDENT_KINDS,
+    LEADER_NEVER_SYNCED,
     POLL_TIMEOUT,
     REBALANCE_TIMEOUT_FENCED,
     REFUSALS,
@@ -47,6 +50,8 @@ def probable_root(episode: FoldedEpisode, facts: GroupFacts, rules: Rules, expir
     if FENCED_INSTANCE in kinds:
         is_old = _coordinator_was_away(episode, facts, rules) and not _joined_again(episode, facts, rules)
         return roots.COORDINATOR_FAILOVER if is_old else roots.INSTANCE_STARTED_TWICE
+    if SESSION_EXPIRED in kinds and _kept_joining(episode, facts):
+        return roots.LEADER_SENDS_NO_ASSIGNMENT
     if SESSION_EXPIRED in kinds:
         return roots.NETWORK if _were_cut_off(episode, expired) else roots.SESSION_EXPIRED
     if kinds & {UNKNOWN_MEMBER, ILLEGAL_GENERATION, FENCED_MEMBER_EPOCH}:
@@ -54,6 +59,23 @@ def probable_root(episode: FoldedEpisode, facts: GroupFacts, rules: Rules, expir
     stated = (sighting.root for sighting in episode.sightings if sighting.root is not None)
     by_kind = (kind.root for kind in INCIDENT_KINDS if kind in kinds and kind.root is not None)
     return next(stated, None) or next(by_kind, roots.UNKNOWN)
+
+
+def _kept_joining(episode: FoldedEpisode, facts: GroupFacts) -> bool:
+    """Returns whether most of the members whose session ran out joined again while the group waited for its leader's
+    assignment, also in the later half of that wait."""
+    expired = {each.member_id for each in episode.sightings if each.kind == SESSION_EXPIRED}
+    waits = [each for each in episode.sightings if each.kind == LEADER_NEVER_SYNCED and each.member_id in expired]
+    joins: dict[str | None, list[int]] = {}
+    for request in facts.requests:
+        if request.api == ApiKey.JOIN_GROUP.name and request.error_code == Error.NONE.value:
+            joins.setdefault(request.member_id, []).append(request.happened_at_ms)
+    spoke = {
+        wait.member_id
+        for wait in waits
+        if any((wait.first_ms + wait.last_ms) // 2 <= at_ms <= wait.last_ms for at_ms in joins.get(wait.member_id, ()))
+    }
+    return 2 * len(spoke) > len(expired)
 
 
 def _were_cut_off(episode: FoldedEpisode, expired: list[Sighting]) -> bool:

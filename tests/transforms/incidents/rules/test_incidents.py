@@ -245,6 +245,32 @@ def test_a_leader_that_is_paused_before_it_assigns() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("joined_ms", "root", "setting"),
+    [
+        ((41_000, 42_000, 47_000), "leader_sends_no_assignment", "partition.assignment.strategy"),
+        ((41_000,), "session_expired", "session.timeout.ms"),  # then it was silent
+        ((), "session_expired", "session.timeout.ms"),
+    ],
+)
+def test_a_leader_that_joins_and_never_assigns(joined_ms: tuple[int, ...], root: str, setting: str) -> None:
+    """Goal: a member that joins again and again while the group waits for its assignment was not silent, and nobody is
+    told to look at its garbage collection; one that stops joining may have been paused."""
+    events = [
+        event("stabilized", T + 40_000, generation=4),
+        EXPIRED,
+        event("preparing_rebalance", T + 48_000, "m-1", trigger="session_expired"),
+    ]
+    joins = [request("JOIN_GROUP", 0, T + at_ms) for at_ms in joined_ms]
+    classic = generation(3, 10, None, group_type="classic")
+    rows = found(facts(events=events, requests=joins, generations=[classic], rebalances=[]))
+    expired, unsynced = rows["session_expired"], rows["leader_never_synced"]
+    assert (expired["probable_root"], expired["setting_to_change"]) == (root, setting)
+    assert ("garbage collection" in expired["explanation"]) == (root == "session_expired")
+    assert unsynced["setting_to_change"] == "partition.assignment.strategy"
+    assert "its assignor may fail" in unsynced["explanation"]
+
+
 def heartbeat(error_code: int, epoch: int, api: str = "CONSUMER_GROUP_HEARTBEAT", **fields: Any) -> Request:
     leaving = (LeavingMember("m-1", None, None, error_code),) if epoch < 0 else ()
     return replace(request(api, error_code, T + 60_000, generation=epoch, **fields), leaving=leaving)

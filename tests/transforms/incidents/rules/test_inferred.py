@@ -406,6 +406,6 @@ def test_many_generations_without_a_record() -> None:
     row = kinds(facts(rebalances=[hole]))["leader_never_synced"]
     assert row["severity"] == "warning"
     assert "2,220 generations before 2222 left no record" in row["explanation"]
-    assert "import the server log" in row["explanation"]
+    assert "Import the server log" in row["explanation"]
     received = event("assignment_received", T + 20_000, generation=891)
     assert kinds(facts(rebalances=[hole], events=[received])) == {}
