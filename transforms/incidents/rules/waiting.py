@@ -22,7 +22,15 @@ from groupledger.schemas.kafka.names import is_made_for_one_use
 from groupledger.schemas.kinds import triggers
 from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.kinds.incidents import COMMIT_AHEAD_OF_END, GROUP_WITHOUT_MEMBERS, OPEN_TRANSACTION_IN_TOPIC
-from groupledger.schemas.words import Evidence, GroupType, LagStatus, LeaveCause, Severity, words_of
+from groupledger.schemas.words import (
+    CoordinatorEventKind,
+    Evidence,
+    GroupType,
+    LagStatus,
+    LeaveCause,
+    Severity,
+    words_of,
+)
 from groupledger.transforms.incidents.rules.inferred import DOUBTFUL, milliseconds, of_member, row_proof
 from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
@@ -73,7 +81,9 @@ class Absence:
 
 
 def _absences(facts: GroupFacts) -> Iterator[Absence]:
-    """Yields them in the order of the log; generations with something unseen in between are not one."""
+    """Yields them in the order of the log; generations with something unseen in between are not one. One ends where the
+    server log has a generation with members, of which there may be no record."""
+    formed = [event for event in facts.spoken if event.kind == CoordinatorEventKind.STABILIZED]
     rows = sorted(facts.generations, key=lambda row: (row["kafka_offset"], row["revision"]))
     begin = None
     for row, following in pairwise([*rows, None]):
@@ -84,8 +94,11 @@ def _absences(facts: GroupFacts) -> Iterator[Absence]:
         if goes_on and following is not None and following["member_count"] == 0:
             continue
         is_over = row["to_offset"] is not None
+        from_ms = milliseconds(begin["started_at"])
         until_ms = milliseconds(row["ended_at"]) if is_over else facts.silent_until_ms
-        yield Absence(begin, milliseconds(begin["started_at"]), until_ms, is_over)
+        later_ms = [event.logged_at_ms for event in formed if (event.generation or 0) > begin["generation"]]
+        next_ms = min((at_ms for at_ms in later_ms if from_ms <= at_ms < until_ms), default=None)
+        yield Absence(begin, from_ms, until_ms if next_ms is None else next_ms, is_over or next_ms is not None)
         begin = None
 
 

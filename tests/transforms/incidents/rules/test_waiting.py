@@ -238,3 +238,12 @@ def test_a_commit_ahead_of_the_end() -> None:
     assert "--reset-offsets" in row["explanation"]
     passing = [stretch("ahead_of_log", 10, 30, committed_offset=5_000, last_stable_offset=None, high_watermark=30)]
     assert not is_reported(facts(lag_stretches=passing), "commit_ahead_of_end")
+
+
+def test_members_of_whom_there_is_no_record() -> None:
+    """Goal: a generation that the server log has ends the time without members, though no record followed; a line about
+    an earlier one does not."""
+    gone_s = tenure("m-1", 10, ENDED_S, **SILENT)
+    later = event("stabilized", T + 52_000, generation=5)
+    assert not is_reported(gone(gone_s, events=[later]))
+    assert is_reported(gone(gone_s, events=[event("stabilized", T + 52_000, generation=3)]))
