@@ -45,6 +45,7 @@ class Fact:
     AWAITS_ASSIGNMENT = "awaits_assignment"  # the coordinator waits for what the leader of the group has assigned
     AWAITS_MEMBERS = "awaits_members"  # the coordinator waits for members to rejoin
     COORDINATOR_FAILED = "coordinator_failed"  # the group lost its members in a fault of its coordinator
+    ASSIGNOR_NAMED = "assignor_named"  # the refused request names an assignor of the brokers
     LEFT_UNPOLLED = "left_unpolled"  # one of the group's last members had not polled in time
 
 

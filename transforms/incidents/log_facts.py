@@ -57,6 +57,10 @@ def wanted_requests(requests: DataFrame) -> DataFrame:
             F.unix_micros("logged_at").alias("logged_at_us"),
             F.unix_micros("happened_at").alias("order"),
             F.when(is_replayed, F.col("request_json")).alias("request_json"),
+            F.when(
+                F.col("error_code") == Error.UNSUPPORTED_ASSIGNOR.value,
+                F.get_json_object("request_json", "$.serverAssignor"),
+            ).alias("server_assignor"),
             is_replayed.alias("is_replayed"),
         )
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from groupledger.schemas.kafka.api_keys import EPOCH_HEARTBEATS, ApiKey
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds import roots, rows_of
+from groupledger.schemas.kinds.clauses import Clause, Fact
 from groupledger.schemas.kinds.incidents.kind import COMMITS, JOINS, OF_CONSUMERS, OF_STREAMS, IncidentKind
 from groupledger.schemas.words import Severity
 
@@ -13,7 +14,11 @@ _OF_MEMBERS = (*JOINS, ApiKey.HEARTBEAT.name, ApiKey.LEAVE_GROUP.name, *_EPOCH_H
 UNSUPPORTED_ASSIGNOR = IncidentKind(
     name="unsupported_assignor",
     meaning="A member can't join: it asks for an assignor that the broker does not have (KIP-848).",
-    happened="{who} was refused {times} with UNSUPPORTED_ASSIGNOR: the broker does not have its group.remote.assignor.",
+    happened=(
+        "{who} was refused {times} with UNSUPPORTED_ASSIGNOR: the broker does not have its group.remote.assignor",
+        Clause(" ({detail})", needs=(Fact.ASSIGNOR_NAMED,)),
+        ".",
+    ),
     advice="It does not work until that is changed: leave group.remote.assignor empty, or name one of the brokers'"
     " group.consumer.assignors.",
     settings=("group.remote.assignor", "group.consumer.assignors"),

@@ -153,3 +153,12 @@ def test_requests_that_rules_ask_for(spark: SparkSession) -> None:
     rows = [{**row, "line_number": number} for number, row in enumerate([*wanted, *others])]
     found = wanted_requests(frame(spark, REQUESTS, rows)).collect()
     assert sorted(row["line_number"] for row in found) == [*range(len(wanted))]
+
+
+def test_the_assignor_of_a_refused_request(spark: SparkSession) -> None:
+    """Goal: only a request that was refused for its assignor gives that name to the rules."""
+    asks = {"api": "CONSUMER_GROUP_HEARTBEAT", "group_id": "g", "response_json": "{}", "happened_at": at(0)}
+    asks |= {"request_json": '{"serverAssignor": "round-the-houses"}'}
+    rows = [{**asks, "error_code": code, "line_number": code} for code in (112, 110)]
+    found = wanted_requests(frame(spark, REQUESTS, rows)).collect()
+    assert {row["line_number"]: row["server_assignor"] for row in found} == {112: "round-the-houses", 110: None}

@@ -58,7 +58,7 @@ class LeavingMember:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
     """Holds a row of `requests`. `error_code` is None if the log has no response. `body` is filled only if the replay
-    needs it."""
+    needs it, and `server_assignor` only if the broker refused that name."""
 
     source_file: str
     line_number: int
@@ -78,6 +78,7 @@ class Request:
     offsets: tuple[RefusedOffset, ...]
     leaving: tuple[LeavingMember, ...]
     body: str | None = None
+    server_assignor: str | None = None
 
     @property
     def happened_at_ms(self) -> int:
@@ -415,6 +416,7 @@ def request_fact(row: Mapping[str, Any]) -> Request:
         ),
         leaving=tuple(_leaving(row)),
         body=row.get("request_json"),
+        server_assignor=row.get("server_assignor"),
     )
 
 

@@ -143,8 +143,9 @@ def _refused(
                 for each in request.offsets
                 if request.api in COMMITS and each.error_code in (error_code, None)
             ),
-            detail=request.api,
+            detail=request.server_assignor or request.api,
             is_ambiguous=is_ambiguous,
+            known=(Fact.ASSIGNOR_NAMED,) if request.server_assignor else (),
         )
 
 

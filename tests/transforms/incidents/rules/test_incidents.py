@@ -271,6 +271,15 @@ def test_a_leader_that_joins_and_never_assigns(joined_ms: tuple[int, ...], root:
     assert "its assignor may fail" in unsynced["explanation"]
 
 
+def test_the_assignor_that_a_broker_lacks() -> None:
+    """Goal: its name is said where the request log has it, as it stands there."""
+    refused = request("CONSUMER_GROUP_HEARTBEAT", 112, T + 60_000)
+    (row,) = found(facts(requests=[refused])).values()
+    assert "group.remote.assignor. It" in row["explanation"]
+    (row,) = found(facts(requests=[replace(refused, server_assignor="round {the} houses")])).values()
+    assert "group.remote.assignor (round {the} houses). It" in row["explanation"]
+
+
 def heartbeat(error_code: int, epoch: int, api: str = "CONSUMER_GROUP_HEARTBEAT", **fields: Any) -> Request:
     leaving = (LeavingMember("m-1", None, None, error_code),) if epoch < 0 else ()
     return replace(request(api, error_code, T + 60_000, generation=epoch, **fields), leaving=leaving)
