@@ -40,7 +40,7 @@ class Fact:
     SAME_MEMBERS = "same_members"  # in most rebalances of the storm nobody came or went
     FOLLOW_UPS = "follow_ups"  # most rebalances of the storm only follow up another one
     LAST_MEMBER_KNOWN = "last_member_known"  # the tenures show who was in the group before it had no members
-    LEFT_IN_ORDER = "left_in_order"  # each of the group's last members left by itself
+    LEFT_IN_ORDER = "left_in_order"  # the group's last members, or a member that came and went, left by itself
     LEFT_WITHOUT_A_WORD = "left_without_a_word"  # the session of one of the group's last members ran out
     AWAITS_ASSIGNMENT = "awaits_assignment"  # the coordinator waits for what the leader of the group has assigned
     AWAITS_MEMBERS = "awaits_members"  # the coordinator waits for members to rejoin

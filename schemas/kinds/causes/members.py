@@ -174,10 +174,10 @@ NO_USE_OF_INSTANCE_IDS = (
 )
 
 
-def _where_it_ended(if_left: str, if_expired: str) -> tuple[Clause, ...]:
-    """Returns texts for a process that is known to have ended each time: one that is only too slow did not."""
-    texts = ((if_left, signs.WENT_BY_LEAVING), (if_expired, signs.WENT_BY_EXPIRY))
-    return tuple(Clause(text, needs=(sign.name,), excludes=NO_USE_OF_INSTANCE_IDS) for text, sign in texts)
+def _if_killed(text: str) -> Clause:
+    """Returns a text for a process that ended without leaving: one that is only too slow did not end, and of one that
+    leaves in order nobody knows how soon it is back."""
+    return Clause(text, needs=(signs.WENT_BY_EXPIRY.name,), excludes=NO_USE_OF_INSTANCE_IDS)
 
 
 CRASH_LOOP = Cause(
@@ -185,7 +185,7 @@ CRASH_LOOP = Cause(
     symptoms=(*_RESTLESS, NOBODY_HAS_PARTITIONS, NO_PROGRESS, BEHIND),
     happened=(
         "{who} joined and went away {times} within {seconds} s",
-        Clause(": it left each time", needs=(signs.WENT_BY_LEAVING.name,)),
+        Clause(": each time it left in order, as a consumer that is closed", needs=(signs.WENT_BY_LEAVING.name,)),
         Clause(": it was disconnected or killed each time", needs=(signs.WENT_BY_EXPIRY.name,)),
         Clause(": it had not polled in time", needs=(signs.WENT_BY_POLL_TIMEOUT.name,)),
         ".",
@@ -196,23 +196,20 @@ CRASH_LOOP = Cause(
     against=(signs.BETWEEN_RUNS, signs.CAME_AND_WENT_BY_FENCING),
     proved_by=((signs.ONE_CAME_AND_WENT,),),
     advice=(
-        "It is restarted and ends again",
+        "It ends and is started again",
         Clause(
             ", or it does not poll in time (max.poll.interval.ms)",
             excludes=(signs.WENT_BY_LEAVING.name, signs.WENT_BY_EXPIRY.name),
         ),
-        ": look in its own log for the reason",
+        ": look for the reason in its own log and in that of its supervisor",
         Clause(
             ", and at the records at the committed offsets, which no owner gets past",
             needs=(signs.OWNERS_STOP_AT_ONE_OFFSET.name,),
         ),
-        *_where_it_ended(
-            ". With a group.instance.id, a restart within the session timeout causes no rebalance",
-            ". With a group.instance.id, no rebalance begins if it is back within its session timeout",
-        ),
+        _if_killed(". With a group.instance.id, no rebalance begins if it is back within its session timeout"),
         ".",
     ),
-    settings=_where_it_ended("group.instance.id", "group.instance.id"),
+    settings=(_if_killed("group.instance.id"),),
     decided_by="The process's own log, and the number of restarts that its supervisor counted.",
     severity=Severity.ERROR,
     harmless=Severity.WARNING,

@@ -86,8 +86,13 @@ MEMBER_FLAPPING = IncidentKind(
     advice=(
         Clause("Each time the group rebalances: fix the process", excludes=(Fact.STATIC_MEMBER,)),
         Clause(
+            ". It left in order: its own log, and that of its supervisor, may say why",
+            needs=(Fact.LEFT_IN_ORDER,),
+            excludes=(Fact.STATIC_MEMBER,),
+        ),
+        Clause(
             ", or give it a group.instance.id so that a restart causes no rebalance",
-            excludes=(*WITHOUT_STATIC_MEMBERS, Fact.STATIC_MEMBER),
+            excludes=(*WITHOUT_STATIC_MEMBERS, Fact.STATIC_MEMBER, Fact.LEFT_IN_ORDER),
         ),
         Clause(
             "It has a group.instance.id: the group rebalances only if it stays away for longer than its session"
@@ -96,7 +101,7 @@ MEMBER_FLAPPING = IncidentKind(
         ),
         ".",
     ),
-    settings=(Clause("group.instance.id", excludes=(*WITHOUT_STATIC_MEMBERS, Fact.STATIC_MEMBER)),),
+    settings=(Clause("group.instance.id", excludes=(*WITHOUT_STATIC_MEMBERS, Fact.STATIC_MEMBER, Fact.LEFT_IN_ORDER)),),
     root=roots.RESTART,
     is_pattern=True,
     confidence=0.95,

@@ -71,12 +71,11 @@ def test_who_came_and_went() -> None:
         row["last_seen_at"] = AT + 3 * MINUTE
     (first,) = found(incidents=[STORM, flapping], members=LOOP, assignments=assignments)
     assert first["explanation"].startswith(
-        "crashy at 10.0.0.6 joined and went away 12 times within 171 s: it left each time."
+        "crashy at 10.0.0.6 joined and went away 12 times within 171 s: each time it left in order,"
     )
     assert (first["severity"], first["since"], first["until"]) == ("error", AT, None)
     assert first["unowned_partition_seconds"] == 11 * 9
     assert (first["kinds"], first["episode_ids"]) == (["member_flapping", "rebalance_storm"], ["e", "f"])
-    assert first["setting_to_change"] == "group.instance.id"
 
 
 @pytest.mark.parametrize(("lengths", "cause"), [((10, 10.2, 10.1), "poll_timeout"), ((10, 25, 40), "crash_loop")])
@@ -351,8 +350,9 @@ def test_a_loop_that_ends_at_the_same_offsets() -> None:
     """Goal: for a member that ends at a record and is restarted, the advice is to look at the record, and not to change
     a setting for shorter restarts."""
     stopped = [owner("m0", -5), owner("m1", 1)]
+    killed = [row | {"leave_cause": "session_expired"} for row in LOOP]
     for assignments, is_at_record in (([], False), (stopped, True)):
-        (first, *_) = found(incidents=[STORM], members=LOOP, assignments=assignments, **STOPPED)
+        (first, *_) = found(incidents=[STORM], members=killed, assignments=assignments, **STOPPED)
         assert first["cause"] == "crash_loop"
         assert ("at the committed offsets" in first["advice"]) == is_at_record
         assert (first["setting_to_change"] is None) == is_at_record
@@ -591,3 +591,15 @@ def test_producers_that_are_not_faster(first: tuple[str, int]) -> None:
     status, end = first
     rows = sampled(lag(0, 0, 80, end, status), lag(0.1, 0, 80, 90, "growing"), lag(3, 0, 110, 120, "growing"))
     assert "slower_than_producers" not in {each["cause"] for each in found(members=MEMBERS, **rows)}
+
+
+def test_a_process_that_leaves_in_order_needs_no_instance_id() -> None:
+    """Goal: a setting that would only hide why a process ends is named only where it ended without leaving."""
+    (left,) = found(incidents=[STORM], members=LOOP)
+    assert "each time it left in order" in left["explanation"]
+    assert (left["cause"], left["setting_to_change"]) == ("crash_loop", None)
+    assert "supervisor" in left["advice"]
+    assert "group.instance.id" not in left["advice"]
+    killed = [row | {"leave_cause": "session_expired"} for row in LOOP]
+    (expired,) = found(incidents=[STORM], members=killed)
+    assert (expired["cause"], expired["setting_to_change"]) == ("crash_loop", "group.instance.id")

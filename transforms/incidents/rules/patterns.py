@@ -34,8 +34,9 @@ from groupledger.schemas.kinds.incidents import (
     RECONCILIATION_STUCK,
     STALLED_TRANSACTION,
 )
-from groupledger.schemas.kinds.triggers import SESSION_EXPIRED
+from groupledger.schemas.kinds.triggers import LEFT, SESSION_EXPIRED
 from groupledger.schemas.words import Evidence
+from groupledger.transforms.history.rules.departures import has_left_by
 from groupledger.transforms.history.rules.follow_ups import is_price_of_another
 from groupledger.transforms.incidents.rules.blameless import is_disturbed
 from groupledger.transforms.incidents.rules.facts import RebalanceStretch, host
@@ -160,6 +161,7 @@ def _flaps(rows: Sequence[Row], rules: Rules) -> Iterator[Sighting]:
         current_generation=rows[-1]["to_generation"],
         incarnation=rows[0]["incarnation"],
         detail=str(len(rows)),
+        known=(Fact.LEFT_IN_ORDER,) if 2 * sum(has_left_by(row, LEFT.name) for row in rows) > len(rows) else (),
     )
 
 

@@ -218,6 +218,17 @@ def test_flapping() -> None:
     assert kinds(facts(members=rare)) == {}
 
 
+def test_a_member_that_leaves_in_order_again_and_again() -> None:
+    """Goal: one that is known to leave by itself is asked why it ends, not to hide that behind a group.instance.id."""
+    left = {"leave_cause": "left", "leave_cause_confidence": 0.95}
+    short = [tenure(f"m-{number}", number * 300, number * 300 + 100, **left) for number in range(1, 4)]
+    row = kinds(facts(members=short))["member_flapping"]
+    assert row["explanation"].endswith("It left in order: its own log, and that of its supervisor, may say why.")
+    assert row["setting_to_change"] is None
+    guessed = [{**each, "leave_cause_confidence": 0.5} for each in short]
+    assert kinds(facts(members=guessed))["member_flapping"]["setting_to_change"] == "group.instance.id"
+
+
 def test_a_static_member_that_flaps() -> None:
     """Goal: a process that has a group.instance.id is not asked to take one."""
     short = [tenure(f"m-{number}", number * 300, number * 300 + 100, group_instance_id="i-1") for number in range(1, 4)]
