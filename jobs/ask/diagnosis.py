@@ -44,7 +44,7 @@ BESIDE = timedelta(minutes=2)  # a departure comes before the record that it led
 MEMBER_COLUMNS = (
     *("incarnation", "member_id", "client_id", "client_host", "group_instance_id", "subscribed_topics"),
     *("subscribed_regex", "joined_at", "left_at", "leave_cause", "leave_cause_confidence"),
-    *("rebalance_timeout_ms", "from_offset", "to_offset", "is_start_known", "is_end_known"),
+    *("session_timeout_ms", "rebalance_timeout_ms", "from_offset", "to_offset", "is_start_known", "is_end_known"),
 )
 GENERATION_COLUMNS = (
     *("kafka_offset", "started_at", "ended_at", "member_count", "owned_count", "is_ownership_known"),

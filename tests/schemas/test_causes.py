@@ -176,6 +176,9 @@ PLACES = dict.fromkeys(
         "count",
         "duplicates",
         "detail",
+        "hosts",
+        "session",
+        "expires",
     ),
     "x",
 )

@@ -37,14 +37,14 @@ def _end(explanation: str, texts: list[tuple[Clause, str]]) -> int | None:
     for clause, text in texts:
         is_optional = bool(clause.needs or clause.excludes)
         pieces = _PLACE.split(text)
-        end = None if is_optional and not explanation.startswith(pieces[0], at) else _behind(explanation, at, pieces)
+        end = None if is_optional and not explanation.startswith(pieces[0], at) else _after(explanation, at, pieces)
         if end is None and not is_optional:
             return None
         at = at if end is None else end
     return at
 
 
-def _behind(explanation: str, at: int, pieces: list[str]) -> int | None:
+def _after(explanation: str, at: int, pieces: list[str]) -> int | None:
     """Returns where a clause ends that begins at `at` or, if that lies within a name, later; None if it does not come.
     `pieces` is its text between the places for names."""
     for piece in pieces:

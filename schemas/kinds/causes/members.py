@@ -281,7 +281,8 @@ REMOVED_BY_ADMINISTRATOR = Cause(
     happened="An administrator removed {who} from the group.",
     needs=(signs.REMOVED_BY_ADMIN,),
     proved_by=((signs.REMOVED_BY_ADMIN,),),
-    advice="Ask who ran removeMembersFromConsumerGroup or kafka-consumer-groups. The process rejoins by itself.",
+    advice="Ask who called removeMembersFromConsumerGroup (kafka-streams-application-reset does it with --force). The"
+    " process rejoins by itself.",
     decided_by=_IMPORT,
     fault=Fault.OPERATOR,
 )
@@ -332,17 +333,18 @@ STATIC_MEMBER_AWAY = Cause(
     name="static_member_away",
     symptoms=(NO_PROGRESS, BEHIND),
     happened=(
-        "The static member {who} ",
+        "{who}, which has a group.instance.id, ",
         Clause("sends no requests", needs=(signs.OWNER_SILENT.name,)),
         Clause("may be down", excludes=(signs.OWNER_SILENT.name, signs.WENT_BY_EXPIRY.name)),
         Clause("was down", needs=(signs.WENT_BY_EXPIRY.name,), excludes=(signs.OWNER_SILENT.name,)),
-        ": its partitions wait for it until its session expires.",
+        ": its partitions wait for it until its session{session} expires{expires}.",
     ),
     needs=(signs.STATIC_MEMBERS, signs.OFFSETS_STAND),
     against=(signs.OFFSETS_GO_ON, signs.NO_MEMBERS, signs.OWNERS_STOP_AT_ONE_OFFSET, signs.OWNER_HEARD),
     proved_by=((signs.OWNER_SILENT,), (signs.WENT_BY_EXPIRY, signs.DEPARTURES_LOGGED)),
     advice=(
-        "Restart it, or remove its instance from the group. A shorter ",
+        "Restart it, or remove its instance id by Kafka's Admin API (removeMembersFromConsumerGroup);",
+        " kafka-consumer-groups.sh has no option for that. A shorter ",
         *roots.SESSION_TIMEOUT,
         " shortens the wait.",
     ),

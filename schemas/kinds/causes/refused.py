@@ -19,11 +19,12 @@ COMMITS_FROM_OUTSIDE = of_incident(
 SPEAKS_IN_ANOTHERS_NAME = Cause(
     name="speaks_in_anothers_name",
     symptoms=(REQUEST_REFUSED, READ_TWICE_OR_NEVER),
-    happened="Requests with the member id of {who} came from two hosts: another process uses its member id.",
+    happened="Requests with the member id of {who} came from {hosts}: another process uses its member id.",
     needs=(signs.MEMBER_ON_TWO_HOSTS,),
     proved_by=((signs.MEMBER_ON_TWO_HOSTS,),),
     advice="A proxy or network address translation can look the same. Otherwise find the process that copied the"
-    " member id and give it its own group.id.",
+    " member id and give it its own group.id: `groupledger audit NAME` has the host from which each change of offsets"
+    " came.",
     settings=("group.id",),
     decided_by="The request log of that time: the connections and principals of both hosts.",
     explains=(incidents.TWO_COMMITTERS.name,),

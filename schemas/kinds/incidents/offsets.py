@@ -15,9 +15,9 @@ OFFSET_REWIND = IncidentKind(
 )
 TWO_COMMITTERS = IncidentKind(
     name="two_committers",
-    meaning="Two committers take turns: a committed offset jumps between two positions that both advance.",
+    meaning="Two committers take turns: a committed offset goes back and forth between two positions.",
     happened="Committed offsets of {count} partitions went back {detail} times within {seconds} s, as happens when two"
-    " processes commit for the same partitions, each from its own position.",
+    " processes commit for the same partitions.",
     advice="One of them does not own these partitions, or no longer owns them: find a member that continues after it"
     " has lost them, or a process outside the group that commits under its name. The next consumer starts where the"
     " last of them committed{duplicates}.",

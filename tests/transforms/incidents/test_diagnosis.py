@@ -603,3 +603,36 @@ def test_a_process_that_leaves_in_order_needs_no_instance_id() -> None:
     killed = [row | {"leave_cause": "session_expired"} for row in LOOP]
     (expired,) = found(incidents=[STORM], members=killed)
     assert (expired["cause"], expired["setting_to_change"]) == ("crash_loop", "group.instance.id")
+
+
+def spoken_for() -> list[dict[str, Any]]:
+    return [request("m0", 0.5), request("m0", 0.6, client_host="10.0.0.7"), request("m1", 0.6)]
+
+
+def test_the_hosts_that_speak_for_a_member() -> None:
+    """Goal: the member and both hosts are named; two committers that only the records suggest are the same trouble,
+    which is open as long as either."""
+    turns = incident("two_committers", evidence="inferred", severity="warning", confidence=0.9, is_open=True)
+    turns |= dict.fromkeys(("member_id", "client_id", "client_host", "group_instance_id"))
+    moved = [event("rewound", "member", n / 10, records_repeated=5) for n in range(4)]
+    (only,) = found(incidents=[turns], members=MEMBERS, requests=spoken_for(), offset_events=moved)
+    assert (only["cause"], only["until"]) == ("speaks_in_anothers_name", None)
+    assert only["explanation"].startswith(
+        "Requests with the member id of m0 at 10.0.0.2 came from /10.0.0.1 and 10.0.0.7:"
+    )
+    assert "two_committers" in only["kinds"]
+
+
+def test_when_a_session_ends() -> None:
+    """Goal: the length of a silent static member's session is said where the records have it, and its end where the
+    request log has the member's last request."""
+    away = member("m0", -9, None, group_instance_id="pod-0", session_timeout_ms=240_000)
+    others = [request("m1", 2.9)]
+    (known,) = found(members=[away, *MEMBERS[1:]], requests=[request("m0", 0.1), *others], **STOPPED)
+    assert known["cause"] == "static_member_away"
+    assert "until its session of 240 s expires, at about 2026-01-01T12:04:06.000Z." in known["explanation"]
+    (unheard,) = found(members=[away, *MEMBERS[1:]], requests=others, **STOPPED)
+    assert "until its session of 240 s expires." in unheard["explanation"]
+    del away["session_timeout_ms"]
+    (neither,) = found(members=[away, *MEMBERS[1:]], requests=others, **STOPPED)
+    assert "until its session expires." in neither["explanation"]

@@ -14,6 +14,7 @@ of `rules`, since questions import it, and `rules` brings the reference coordina
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from groupledger.schemas.kinds.signs import ONE_TOPIC_UNSEEN, SERVER_LOG_IMPORTE
 from groupledger.schemas.kinds.symptoms import BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS, REBALANCES_GO_ON
 from groupledger.schemas.kinds.triggers import ADMIN_REMOVED
 from groupledger.schemas.words import Evidence, Severity
+from groupledger.transforms.coverage.rules.coverage_at import iso
 from groupledger.transforms.history.rules.departures import has_left_by
 from groupledger.transforms.incidents.diagnosis.authorship import authors_in
 from groupledger.transforms.incidents.diagnosis.deliveries import given_up_in, names_of
@@ -32,6 +34,7 @@ from groupledger.transforms.incidents.diagnosis.harm import COUNTED, HARM_COLUMN
 from groupledger.transforms.incidents.diagnosis.judge import judged
 from groupledger.transforms.incidents.diagnosis.lag_signs import lag_seen
 from groupledger.transforms.incidents.diagnosis.member_signs import last_departures, members_at, restless
+from groupledger.transforms.incidents.diagnosis.request_signs import hosts_of_members, last_heard
 from groupledger.transforms.incidents.diagnosis.severity import SEVERITIES, gravest, severity_of
 from groupledger.transforms.incidents.diagnosis.signs_seen import is_of_nobody, signs_seen
 from groupledger.transforms.incidents.explained import divided
@@ -39,6 +42,7 @@ from groupledger.transforms.incidents.type_facts import facts_of_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from groupledger.schemas.kinds.causes.cause import Cause
     from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows, Seen, TroubleEpisode
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
 
 WHO_COLUMNS = ("member_id", "client_id", "client_host", "group_instance_id")
 NOBODY_KNOWN = "a member"
-TOPICS_NAMED = 3
+NAMED_MAX = 3
 LAGS = {BEHIND, NO_PROGRESS, NOBODY_HAS_PARTITIONS}
 # They began when the last member went, which may lie long before anybody looked.
 SINCE_DEPARTURE = {
@@ -223,16 +227,40 @@ def _names(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen, who: Row 
         "members": f"{len(members_at(rows, episode.last_seen_at)):,}",
         "count": f"{len(turns) or len(lag.lagging) or len(events):,}",
         "author": authors_in(episode, rows),
+        "hosts": _hosts(episode, rows, who),
+        **_session(rows, who, episode.last_seen_at),
         **names_of(episode, rows),
     }
+
+
+def _hosts(episode: TroubleEpisode, rows: DiagnosisRows, who: Row | None) -> str:
+    """Returns the hosts that speak for a member."""
+    spoken = hosts_of_members(episode.within(rows.requests, "happened_at"))
+    return " and ".join(_not_all(spoken.get((who or {}).get("member_id") or "", ()))) or "two hosts"
+
+
+def _session(rows: DiagnosisRows, who: Row | None, last_seen_at: datetime) -> dict[str, str]:
+    """Returns how long a member's session is, and when it ends if nothing more comes from the member, as far as records
+    and request log show it."""
+    member_id = (who or {}).get("member_id")
+    tenure = next((row for row in rows.members if row["member_id"] == member_id), {})
+    length_ms, heard = tenure.get("session_timeout_ms"), last_heard(rows.requests, member_id)
+    if length_ms is None:
+        return {"session": "", "expires": ""}
+    ends_at = None if heard is None else heard + timedelta(milliseconds=length_ms)
+    expires = "" if ends_at is None or ends_at <= last_seen_at else f", at about {iso(ends_at)}"
+    return {"session": f" of {length_ms / 1_000:,.0f} s", "expires": expires}
+
+
+def _not_all(names: Sequence[str]) -> list[str]:
+    """Returns some names, and how many more there are."""
+    return [*names[:NAMED_MAX], *[f"{len(names) - NAMED_MAX:,} more"] * (len(names) > NAMED_MAX)]
 
 
 def _topics(episode: TroubleEpisode, rows: DiagnosisRows, seen: Seen) -> str:
     if not {SUBSCRIBED_TOPIC_UNSEEN.name, ONE_TOPIC_UNSEEN.name} & seen.known.keys():
         return "topic"
-    found = sorted(rows.unseen_topics(episode.last_seen_at))
-    more = [f"{len(found) - TOPICS_NAMED:,} more"] * (len(found) > TOPICS_NAMED)
-    return f"topic {', '.join([*found[:TOPICS_NAMED], *more])}"
+    return f"topic {', '.join(_not_all(sorted(rows.unseen_topics(episode.last_seen_at))))}"
 
 
 def _who(  # noqa: PLR0911 - one for each way to know it
@@ -246,6 +274,8 @@ def _who(  # noqa: PLR0911 - one for each way to know it
         return loop[1][-1]
     if cause in SINCE_DEPARTURE:
         return max(last_departures(episode, rows), key=lambda row: row["left_at"], default=None)
+    if cause is refused.SPEAKS_IN_ANOTHERS_NAME:
+        return _spoken_for(episode, rows)
     if cause is members.WAITS_FOR_MEMBER:  # those that come have no record until the rebalance ends
         return _only(members_at(rows, episode.last_seen_at))
     incident = gravest(episode.incidents, cause)
@@ -262,6 +292,14 @@ def _who(  # noqa: PLR0911 - one for each way to know it
     if worst is None or worst["owner"] is None or not LAGS & {*episode.symptoms}:
         return None
     return _owner(worst)
+
+
+def _spoken_for(episode: TroubleEpisode, rows: DiagnosisRows) -> Row | None:
+    """Returns the first member in whose name several hosts speak."""
+    spoken = hosts_of_members(episode.within(rows.requests, "happened_at"))
+    member_id = next((name for name, hosts in spoken.items() if len(hosts) > 1), None)
+    tenure = next((row for row in rows.members if row["member_id"] == member_id), None)
+    return tenure or (None if member_id is None else {"member_id": member_id})
 
 
 def _is_of_pace(cause: Cause | None, incident: Row | None) -> bool:

@@ -3,6 +3,7 @@ send offsets in transactions that are rolled back."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import timedelta
 from itertools import pairwise
 from operator import itemgetter
@@ -13,7 +14,8 @@ from groupledger.schemas.kinds import signs
 from groupledger.transforms.incidents.diagnosis.commit_rhythm import SURE_OF_A_RHYTHM, has_ceased
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from groupledger.transforms.incidents.diagnosis.evidence import DiagnosisRows, Seen
     from groupledger.transforms.incidents.diagnosis.lag_signs import LagSeen
@@ -24,6 +26,20 @@ COMMITS = {ApiKey.OFFSET_COMMIT.name, ApiKey.TXN_OFFSET_COMMIT.name}
 HEARD_WITHIN = timedelta(seconds=30)
 THROTTLED_WITHIN, THROTTLED_MIN = timedelta(minutes=1), timedelta(seconds=30)
 ROLLED_BACK_WITHIN, ROLLED_BACK_FOR = timedelta(minutes=10), timedelta(seconds=30)
+
+
+def hosts_of_members(requests: Iterable[Row]) -> dict[str, list[str]]:
+    """Returns the hosts from which requests came, by the member id in them, in order."""
+    hosts: defaultdict[str, set[str]] = defaultdict(set)
+    for row in requests:
+        if row["member_id"] and row["client_host"]:
+            hosts[row["member_id"]].add(row["client_host"])
+    return {member_id: sorted(hosts[member_id]) for member_id in sorted(hosts)}
+
+
+def last_heard(requests: Iterable[Row], member_id: str | None) -> datetime | None:
+    """Returns when the last request of a member came; None if there is none."""
+    return max((row["happened_at"] for row in requests if row["member_id"] == member_id), default=None)
 
 
 def see_requests(rows: DiagnosisRows, lag: LagSeen, seen: Seen) -> None:

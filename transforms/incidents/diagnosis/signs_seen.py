@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.api_keys import ApiKey
@@ -14,7 +13,7 @@ from groupledger.transforms.incidents.diagnosis.deliveries import see_deliveries
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND, Seen
 from groupledger.transforms.incidents.diagnosis.lag_signs import owners_went_on, signs_of_lag
 from groupledger.transforms.incidents.diagnosis.member_signs import see_members
-from groupledger.transforms.incidents.diagnosis.request_signs import see_requests
+from groupledger.transforms.incidents.diagnosis.request_signs import hosts_of_members, see_requests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,9 +118,5 @@ def _see_logs(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen, seen: 
         seen.add(signs.REQUESTS_IMPORTED.name)
         if not any(row["api"] in DELETES for row in requests):
             seen.add(signs.NO_DELETE_REQUEST.name)
-    hosts: defaultdict[str, set[str]] = defaultdict(set)
-    for row in requests:
-        if row["member_id"] and row["client_host"]:
-            hosts[row["member_id"]].add(row["client_host"])
-    if any(len(each) > 1 for each in hosts.values()):
+    if any(len(hosts) > 1 for hosts in hosts_of_members(requests).values()):
         seen.add(signs.MEMBER_ON_TWO_HOSTS.name, is_logged=True)
