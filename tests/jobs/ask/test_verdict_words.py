@@ -130,6 +130,6 @@ def test_a_cause_without_advice(cause: Cause) -> None:
     row = dict.fromkeys(("advice", "setting_to_change", "client_id", "client_host", "member_id", "group_instance_id"))
     row |= {"explanation": said(cause.happened, {sign.name for sign in cause.signs}), "cause": cause.name}
     row |= {"fault": cause.fault, "severity": "error", "since": AT, "until": None, "last_seen_at": AT, "kinds": []}
-    row |= {"symptom": cause.symptoms[0].name, "rivals": [], "beside": [], "episode_ids": []}
+    row |= {"symptom": cause.symptoms[0].name, "rivals": [], "beside": [], "episode_ids": [], "signs": []}
     row |= {"sources": ["topic"], "evidence": "observed", "never_read_max": None, "duplicates_max": None}
     assert of_diagnosis(row).remedy == "No setting is known that prevents it."
