@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groupledger.schemas.kinds.causes import FAMILIES
+from groupledger.schemas.kinds.causes import CAUSES, FAMILIES
 from groupledger.schemas.kinds.causes.cause import who_can_fix
 from groupledger.schemas.kinds.clauses import Fact, clauses_of
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
@@ -33,9 +33,9 @@ goes through all possible causes and looks for evidence for and against each of 
 evidence of one proof was seen and nothing excludes it. Otherwise `why` lists the causes that remain possible, and says
 what would decide between them. A server log outweighs a guess from records.
 
-Below the cause stand its cost (`harm`), the settings (`change`), who can fix it, and the source of the evidence
-(`known`). After `with it` come other causes and kinds of incidents that were seen at the same time. The
-[glossary](glossary.md) says what `harm` counts, and when an episode is `open`.
+Below the cause stand its cost (`harm`), the settings (`change`), who can fix it, the source of the evidence (`known`)
+and the signs that prove it (`proof`). After `with it` come other causes and kinds of incidents that were seen at the
+same time. The [glossary](glossary.md) says what `harm` counts, and when an episode is `open`.
 
 Each piece of evidence comes from one source: the topic (`__consumer_offsets`), samples (the rounds of a monitor), a
 server log or a request log. Evidence from a source that was never imported cannot be seen, so more causes remain
@@ -75,7 +75,7 @@ _KINDS = {kind.name: kind for kind in INCIDENT_KINDS}
 
 def page() -> str:
     """Returns the text of the page."""
-    return "\n".join([HEAD, *_symptoms(), *_families()])
+    return "\n".join([HEAD, *_symptoms(), *_families(), *_signs()])
 
 
 def _symptoms() -> Iterator[str]:
@@ -97,6 +97,18 @@ def _families() -> Iterator[str]:
         yield ""
         for cause in causes:
             yield from _cause(cause)
+
+
+def _signs() -> Iterator[str]:
+    yield "## Signs"
+    yield ""
+    yield "`signs` in JSON, and the sentences after `proof`: what was seen, and in which source."
+    yield ""
+    yield "| sign | what it says | source |"
+    yield "|---|---|---|"
+    every = {sign.name: sign for cause in CAUSES for sign in cause.signs}
+    yield from (f"| `{name}` | {every[name].meaning} | {every[name].source} |" for name in sorted(every))
+    yield ""
 
 
 def _cause(cause: Cause) -> Iterator[str]:
