@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.episode_diagnosis import diagnosis_of_group
 from groupledger.jobs.ask.incidents import wrapped
-from groupledger.jobs.ask.troubled import MEANS, gravity, is_troubled, severity_of
+from groupledger.jobs.ask.troubled import gravity, in_words, is_troubled
 from groupledger.jobs.process.instants import in_zone
 from groupledger.jobs.process.terminal import coloured, printable
 
@@ -36,8 +36,7 @@ def _present(tables: ClusterRows, row: Answer, until: datetime) -> Answer:
     found = diagnosis_of_group(tables, row["group_id"], until)
     of_group = {name: row[name] for name in ("group_id", "status", "lag_sum", "open_incidents")}
     if found is None:
-        severity = row["incident_severity"] or severity_of(row["status"])
-        what = MEANS.get(row["status"]) or f"Incidents that are open: {row['open_incidents']:,}."
+        severity, what = in_words(row)
         none = dict.fromkeys(("cause", "fault", "title", "who", "since", "harm", "remedy", "change"))
         return {**of_group, "severity": severity, **none, "what": what}
     return {

@@ -52,5 +52,11 @@ def by_trouble(row: Answer, severity: str | None) -> tuple[int, int, int, int, s
 
 
 def is_troubled(row: Answer) -> bool:
-    """Returns whether a row of `group_list` is in trouble."""
+    """Returns whether a row of `group_list` is in trouble. Every count of groups in trouble is one of these."""
     return row["incident_severity"] is not None or row["status"] in TROUBLED
+
+
+def in_words(row: Answer) -> tuple[str, str]:
+    """Returns the severity of a group in trouble that has no diagnosis, and a sentence about it."""
+    severity = row["incident_severity"] or severity_of(row["status"]) or Severity.WARNING
+    return severity, MEANS.get(row["status"]) or f"Incidents that are open: {row['open_incidents']:,}."

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.episode_diagnosis import diagnosis_of, diagnosis_of_group
-from groupledger.jobs.ask.troubled import SEVERITIES, TROUBLED
+from groupledger.jobs.ask.troubled import SEVERITIES, is_troubled
 from groupledger.jobs.serve.episodes import joined, of_summary
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Diagnoses:
         found, left = [], OF_GROUPS_MAX
         for row in groups:
             is_known = row["worst"] is not None and row["worst"].summary.until is None
-            if is_known or row["status"] not in TROUBLED:
+            if is_known or not is_troubled(row):
                 found.append(row)
                 continue
             key = (tables.cluster, row["group_id"], row["status"], at.timestamp() // OF_GROUPS_S)

@@ -1,7 +1,7 @@
-"""Says which groups are in trouble now: by the lag of the last sampling round, and by episodes in progress.
+"""Says which groups are in trouble now: by the lag of the last sampling round, and by open incidents.
 
-A group whose lag status is trouble, but which has no episode in progress, gets a diagnosis of its own
-(`jobs.serve.diagnoses`). Until that is made, and if it finds nothing, a sentence says what the lag status means.
+They are those of `groupledger groups`. A group that has no episode in progress gets a diagnosis of its own
+(`jobs.serve.diagnoses`). Until that is made, and if it finds nothing, a sentence says what is known without it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.ask.troubled import MEANS, TROUBLED, by_trouble, gravity, severity_of
+from groupledger.jobs.ask.troubled import by_trouble, gravity, in_words, is_troubled
 from groupledger.jobs.process.output import number_of
-from groupledger.schemas.words import LagStatus, Severity
+from groupledger.schemas.words import LagStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,10 +76,10 @@ class Now:
 
 def in_trouble(rows: Sequence[Answer]) -> list[Answer]:
     """Returns the rows of groups that are in trouble now, the most severe trouble first. `rows` are groups that have
-    not ended; `worst` of a row is its episode in progress, if it has one."""
+    not ended, as `every_group` returns them; `worst` of a row is its episode in progress, if it has one."""
     return sorted(
-        (row for row in rows if row["status"] in TROUBLED or goes_on(row)),
-        key=lambda row: by_trouble(row, row["worst"].summary.severity if goes_on(row) else None),
+        filter(is_troubled, rows),
+        key=lambda row: by_trouble(row, row["worst"].summary.severity if goes_on(row) else row["incident_severity"]),
     )
 
 
@@ -108,5 +108,5 @@ def _in_words(row: Answer) -> InTrouble:
     if goes_on(row):
         summary = row["worst"].summary
         return InTrouble(row=row, severity=summary.severity, what=summary.what, episode=row["worst"])
-    severity = severity_of(row["status"]) or Severity.WARNING
-    return InTrouble(row=row, severity=severity, what=MEANS[row["status"]], episode=None)
+    severity, what = in_words(row)
+    return InTrouble(row=row, severity=severity, what=what, episode=None)

@@ -149,8 +149,9 @@ def test_a_group_without_an_incident_is_diagnosed(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("groupledger.jobs.serve.diagnoses.diagnosis_of_group", made)
     tables: Any = SimpleNamespace(cluster="c")
     over, open_one = (SimpleNamespace(summary=SimpleNamespace(what="Old.", until=until)) for until in (AT, None))
-    rows: Any = [{"group_id": str(n), "status": "stopped", "worst": over} for n in range(OF_GROUPS_MAX + 2)]
-    others: Any = [{"group_id": "well", "status": "ok", "worst": None}, {"status": "stopped", "worst": open_one}]
+    none = {"incident_severity": None}
+    rows: Any = [none | {"group_id": str(n), "status": "stopped", "worst": over} for n in range(OF_GROUPS_MAX + 2)]
+    others: Any = [none | {"group_id": "well", "status": "ok", "worst": None}, {"status": "stopped", "worst": open_one}]
     diagnoses = Diagnoses()
     for expected in (OF_GROUPS_MAX, 2 * OF_GROUPS_MAX, OF_GROUPS_MAX + 2):
         found = diagnoses.of_groups(tables, [*others, *rows], AT)

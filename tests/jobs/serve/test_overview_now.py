@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from groupledger.jobs.ask.troubled import MEANS, TROUBLED
+from groupledger.jobs.ask.troubled import MEANS, TROUBLED, is_troubled
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.serve import overview_page
 from groupledger.jobs.serve.overview_now import OLD, in_trouble, overview_now
@@ -109,34 +109,41 @@ def test_groups_without_history() -> None:
 
 
 def test_the_worst_are_chosen_by_severity() -> None:
-    """Goal: a group with an error in progress is among the few that are shown, before those that only have a status."""
+    """Goal: a group with an error in progress is among the few that are shown, before those that only have a status.
+    They are as many as `groups` counts, also where an incident is open and its diagnosis has ended."""
 
     def row(name: str, status: str, severity: str | None, until: datetime | None = None) -> dict[str, Any]:
         worst = None if severity is None else SimpleNamespace(summary=SimpleNamespace(severity=severity, until=until))
-        return {"group_id": name, "status": status, "lag_sum": 1, "worst": worst}
+        of_incidents = {"incident_severity": severity if until is None else None}
+        return {"group_id": name, "status": status, "lag_sum": 1, "worst": worst, **of_incidents}
 
     rows = [
         *(row(f"stopped-{n}", "stopped", None) for n in range(9)),
         row("warned", "ok", "warning"),
         row("over", "ok", "error", AT),
         row("refused", "ok", "error"),
+        row("undiagnosed", "ok", "error", AT) | {"incident_severity": "warning"},
     ]
     found = [each["group_id"] for each in in_trouble(rows)]
-    assert (found[:2], found[-1], len(found)) == (["refused", "stopped-0"], "warned", 11)
+    assert (found[:2], found[-2:]) == (["refused", "stopped-0"], ["undiagnosed", "warned"])
+    assert len(found) == sum(map(is_troubled, rows)) == 12
 
 
 def test_what_has_no_diagnosis_has_words() -> None:
     """Goal: a group whose diagnosis is not made yet, or finds nothing, is described by its status."""
     assert {*MEANS} == TROUBLED
     rows: list[dict[str, Any]] = [
-        {"is_alive": True, "status": status, "worst": None} for status in ("growing", "stopped")
+        {"is_alive": True, "status": status, "worst": None, "incident_severity": None, "open_incidents": 0}
+        for status in ("growing", "stopped")
     ]
+    rows.append(rows[0] | {"status": "ok", "incident_severity": "warning", "open_incidents": 1})
     found = overview_now(9, rows, 3, AT, AT)
     assert [(each.severity, each.what) for each in found.groups] == [
         ("error", MEANS["stopped"]),
         ("warning", MEANS["growing"]),
+        ("warning", "Incidents that are open: 1."),
     ]
-    assert (found.sentence, found.severity) == ("5 of 9 groups are in trouble", "error")
+    assert (found.sentence, found.severity) == ("6 of 9 groups are in trouble", "error")
 
 
 def test_a_recent_round_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
