@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.ask.answers import within
 from groupledger.jobs.ask.rounds import of_round
 from groupledger.schemas.instants import ms_of
-from groupledger.schemas.words import LagFlag
+from groupledger.schemas.words import LagFlag, LagStatus
 from groupledger.transforms.lag.rules import Rollup, burrow, status
 
 if TYPE_CHECKING:
@@ -51,9 +51,13 @@ _SUMS = """
     coalesce(list(DISTINCT burrow_status) FILTER (is_counted AND burrow_status IS NOT NULL), []) AS burrow_statuses
 FROM (SELECT *, NOT coalesce(list_contains(flags, $unsubscribed), false) AS is_counted FROM lag) AS marked
 """
+# In how many partitions records wait, if no member subscribes to any of the group's.
+_WAITING = "CASE WHEN bool_or(is_counted) THEN 0 ELSE count(*) FILTER (status = $unsubscribed) END AS waiting"
 # A row for each group and round of `lag`, and one for each topic of them.
-LAG_SUMS = f"SELECT group_id, sampled_at, NULL AS of_topic, {_SUMS} GROUP BY group_id, sampled_at"
-TOPIC_SUMS = f"SELECT group_id, sampled_at, topic AS of_topic, {_SUMS} GROUP BY group_id, sampled_at, topic"
+LAG_SUMS = f"SELECT group_id, sampled_at, NULL AS of_topic, {_WAITING}, {_SUMS} GROUP BY group_id, sampled_at"
+TOPIC_SUMS = (
+    f"SELECT group_id, sampled_at, topic AS of_topic, 0 AS waiting, {_SUMS} GROUP BY group_id, sampled_at, topic"
+)
 
 # For each group and part of a period the round with the most lag. A group without any known lag has a null.
 LAG_POINTS = """
@@ -74,7 +78,10 @@ def with_statuses(row: Answer) -> Answer:
     that status, and the partition with the most lag. All are null if the group was not in the round."""
     found, worst = dict(row), row["worst"] or {}
     counted, burrow_statuses = found.pop("statuses"), found.pop("burrow_statuses")
+    waiting = found.pop("waiting")
     statuses = None if counted is None else {each["key"]: each["value"] for each in counted}
+    if status.is_unsubscribed(waiting, row["group_state"]):
+        statuses = {LagStatus.UNSUBSCRIBED: waiting}
     worst_status = None if statuses is None else status.worst(statuses)
     del found["worst"]
     return found | {

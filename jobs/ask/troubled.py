@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 SEVERITIES = words_of(Severity)
 # A group that has stopped hurts as much as one with an error, whether an incident says so or not.
-HURTS = {LagStatus.STALLED, LagStatus.STOPPED}
-# The lag statuses that are trouble now, each with its meaning.
+HURTS = {LagStatus.STALLED, LagStatus.STOPPED, LagStatus.UNSUBSCRIBED}
+# The lag statuses of a group that are trouble now, each with its meaning.
 MEANS = {
     LagStatus.STOPPED: "Records wait, and nobody commits.",
     LagStatus.STALLED: "Records wait, and each commit is of the same offset.",
     LagStatus.GROWING: "More records come than it reads.",
     LagStatus.REWOUND: "The committed offset went back: records are read again.",
     LagStatus.AHEAD_OF_LOG: "The committed offset lies beyond the end of the log.",
+    # The status of a group: partitions that healthy groups have left behind are not in it.
+    LagStatus.UNSUBSCRIBED: "Records wait, only in topics that no member subscribes to.",
 }
 TROUBLED = {*MEANS}
 

@@ -67,9 +67,10 @@ def groups(  # noqa: PLR0913 - one for each option
 
     PATTERN is a part of the name or, with a * in it, the whole: 'pay', 'pay*'.
 
-    First come groups with open incidents of severity error, then groups that are stopped or stalled, then those with
-    warnings and other troubled statuses. The status is the worst of the group's partitions. Open incidents are those of
-    severity warning or error, and a group can have stopped without one: --why says what is wrong.
+    First come groups with open incidents of severity error, then groups that are stopped, stalled or unsubscribed,
+    then those with warnings and other troubled statuses. The status is the worst of the group's partitions. Open
+    incidents are those of severity warning or error, and a group can have stopped without one: --why says what is
+    wrong.
     """
     from groupledger.jobs.ask.group_list import COLUMNS, OPTIONAL, GroupFilter, group_list, groups_without_history
     from groupledger.jobs.ask.troubled import is_troubled

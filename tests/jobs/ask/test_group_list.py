@@ -29,6 +29,7 @@ SUMS = (
     *("partitions", "lag_sum", "lag_max", "worst_topic", "worst_partition", "lag_seconds_max"),
     *("lag_seconds_lower_bound", "status", "burrow_status"),
 )
+FLAGS = (LagFlag.UNSUBSCRIBED,)
 BURROW = [each for each in words_of(BurrowStatus) if each != BurrowStatus.ERR]
 
 
@@ -87,7 +88,7 @@ def test_sums(tmp_path: Path) -> None:
             "lag_per_second": dice.choice([None, -0.5, 2.0]),
             "committed_at": dice.choice([None, AT - timedelta(seconds=5), AT + timedelta(seconds=1)]),
             "commit_interval_ms": dice.choice([None, 1_000, 5_000, 60_000]),
-            "group_state": "Stable",
+            "group_state": "Stable" if number % 3 else "PreparingRebalance",
             "flags": dice.choice([None, [], [LagFlag.UNSUBSCRIBED], [LagFlag.UNSUBSCRIBED, "other"], ["other"]]),
         }
         for number in range(300)
@@ -167,6 +168,7 @@ BY_TROUBLE: dict[str, tuple[str | None, int, list[str]]] = {
     "stopped": ("stopped", 9, []),
     "stopped, with less lag": ("stopped", 1, ["info"]),
     "stalled": ("stalled", 99, []),
+    "unsubscribed": ("unsubscribed", 9, []),
     "a warning": ("ok", 1, ["warning", "warning"]),
     "growing": ("growing", 99, []),
     "no commit": ("no_commit", 99, []),
@@ -177,9 +179,12 @@ BY_TROUBLE: dict[str, tuple[str | None, int, list[str]]] = {
 def test_the_order_of_trouble(tmp_path: Path) -> None:
     """Goal: an open incident of severity error comes before a status alone, however much lag there is, in the list and
     on the overview."""
-    lag = {**OF_ROUND, "topic": "t", "partition": 0, "flags": []}
+    lag = {**OF_ROUND, "topic": "t", "partition": 0}
     write(tmp_path, "groups", [group(name) for name in sorted(BY_TROUBLE)])
-    rows = [lag | {"group_id": name, "status": each[0], "lag": each[1]} for name, each in BY_TROUBLE.items()]
+    rows = [
+        lag | {"group_id": name, "status": status, "lag": records, "flags": [each for each in FLAGS if each == status]}
+        for name, (status, records, _) in BY_TROUBLE.items()
+    ]
     write(tmp_path, "lag", rows)
     incident = {"is_open": True, "first_seen_at": AT}
     write(
@@ -190,7 +195,7 @@ def test_the_order_of_trouble(tmp_path: Path) -> None:
     found = ask(tmp_path)
     assert names(found) == [*BY_TROUBLE]
     assert [row["incident_severity"] for row in found][:5] == ["error", "error", "warning", None, None]
-    assert [is_troubled(row) for row in found] == [True] * 8 + [False] * 2
+    assert [is_troubled(row) for row in found] == [True] * 9 + [False] * 2
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def _is_late(row: Row) -> bool:
 
 def _is_unsubscribed(row: Row) -> bool:
     """Returns whether all lag is in topics that no member subscribes to any more, which no sum includes."""
-    return bool(row["status"] == LagStatus.OK and row["partitions_unsubscribed"])
+    return bool(row["status"] in {LagStatus.OK, LagStatus.UNSUBSCRIBED} and row["partitions_unsubscribed"])
 
 
 def _stretches(rows: DiagnosisRows, rounds: Sequence[Row]) -> Iterator[TroubleEpisode]:

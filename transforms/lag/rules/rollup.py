@@ -1,7 +1,8 @@
 """Sums up the rows of one round, for each group and each of its topics.
 
 Partitions that the group no longer subscribes to are counted separately, and left out of all sums and statuses: no
-member will reduce their lag. Partitions whose lag is null are counted, but their lag is not taken as zero.
+member will reduce their lag. Only a group that has no other partitions has their status. Partitions whose lag is null
+are counted, but their lag is not taken as zero.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from itertools import groupby
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from groupledger.schemas.words import LagFlag
+from groupledger.schemas.words import LagFlag, LagStatus
 from groupledger.transforms.lag.rules import burrow, status
 
 if TYPE_CHECKING:
@@ -61,7 +62,10 @@ def rollup(rows: Iterable[LagRow]) -> list[Rollup]:
     for _, of_group in groupby(ordered, key=lambda row: row.group_id):
         members = list(of_group)
         whole = _rollup(members, None)
-        found.append(whole)
+        waiting = sum(row.status == LagStatus.UNSUBSCRIBED for row in members)
+        has_others = whole.partitions_unsubscribed < whole.partitions
+        is_unsubscribed = status.is_unsubscribed(0 if has_others else waiting, whole.group_state)
+        found.append(replace(whole, status=LagStatus.UNSUBSCRIBED) if is_unsubscribed else whole)
         if members[0].topic == members[-1].topic:
             found.append(replace(whole, topic=members[0].topic))
         else:

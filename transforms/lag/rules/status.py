@@ -37,7 +37,8 @@ Burrow's status follows other rules, over commits. `BURROW_BESIDE` lists which o
 status.
 
 Progress is counted from the first round that saw the offset with lag: an idle partition that gets a record is not at a
-standstill. A group is as bad as its worst partition.
+standstill. A group is as bad as its worst partition, without those of topics that no member subscribes to. If a group
+has only such partitions, and records wait in them, the whole group is unsubscribed.
 """
 
 from __future__ import annotations
@@ -85,3 +86,10 @@ def standstill_ms(commit_interval_ms: int | None, rules: StatusRules) -> int:
 
 def worst(statuses: Iterable[str]) -> str:
     return max(statuses, key=SEVERITY.__getitem__, default=LagStatus.OK)
+
+
+def is_unsubscribed(waiting: int | None, group_state: str | None) -> bool:
+    """Returns whether a group is unsubscribed as a whole. `waiting` is in how many partitions records wait, if no
+    member subscribes to any of the group's partitions, else 0. A healthy group that moves to another topic is like that
+    while it rebalances."""
+    return bool(waiting) and group_state not in REBALANCING_STATES

@@ -52,6 +52,18 @@ def test_group_and_topics() -> None:
     assert (old.lag_sum, old.partitions_unsubscribed, old.status) == (None, 1, "ok")
 
 
+def test_a_group_that_reads_nothing() -> None:
+    """Goal: a group is unsubscribed if records wait and no member subscribes to any of its topics, but not while it
+    rebalances, nor if it reads another topic, or if nothing is left."""
+    old = {"flags": ("unsubscribed",), "status": "unsubscribed"}
+    left = [row("old", 0, 500, **old), row("old", 1, 0, flags=("unsubscribed",))]
+    group, topic = rollup(left)
+    assert (group.status, group.lag_sum, topic.status) == ("unsubscribed", None, "ok")
+    moving = [replace(each, group_state="PreparingRebalance") for each in left]
+    for others in (moving, [*left, row("new", 0, 0)], [*left, row("new", 0, None)], left[1:]):
+        assert rollup(others)[0].status != "unsubscribed"
+
+
 def test_nothing_known_is_null() -> None:
     """Goal: no lag of any partition is no lag of the group, not 0."""
     (group, _) = rollup([row("a", 0, None)])
