@@ -20,6 +20,7 @@ from groupledger.transforms.capacity.rules.capacity import capacity
 from groupledger.transforms.capacity.rules.deal import LOAD_MAX, even_members
 from groupledger.transforms.capacity.rules.seen import rounds_of
 from groupledger.transforms.lag.rules import lag_to_scale_by
+from groupledger.transforms.lag.rules.status import REBALANCING_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -69,10 +70,10 @@ def capacity_within(
     filters: list[Filter] = [("sample_date", ">=", begin.date()), ("sampled_at", ">=", begin)]
     rows = lag_rows(tables.rows("lag", *filters, ("sampled_at", "<=", last), ("group_id", "=", name)))
     rounds = rounds_of(rows)
-    state = _state(tables, name, last)
     if not rounds:
         return _nothing(name, begin, last, no_commit)
     now = [row for row in rows if row.sampled_at_ms == rounds[-1].at_ms]
+    state = _state(tables, name, now[0].sampled_at_ms)
     assignor = state.get("protocol")
     found = capacity(rounds, state.get("member_count"), assignor)
     return {
@@ -177,12 +178,15 @@ def _nothing(name: str, since: datetime, until: datetime, no_commit: str) -> Ans
     }
 
 
-def _state(tables: ClusterRows, name: str, at: datetime) -> Answer:
-    if not tables.exists("group_states"):
+def _state(tables: ClusterRows, name: str, at_ms: int) -> Answer:
+    """Returns what the coordinator reported in a round. While a group rebalances, its members are not those to whom the
+    partitions were assigned, and so their number is not known."""
+    columns = ("protocol", "member_count", "state")
+    asked = (*of_round(instant_of_ms(at_ms)), ("group_id", "=", name))
+    found = tables.rows_if_any("group_states", *asked, columns=columns)
+    if not found:
         return {}
-    columns = ("protocol", "member_count")
-    found = tables.rows("group_states", *of_round(at), ("group_id", "=", name), columns=columns)
-    return found[0] if found else {}
+    return found[0] | ({"member_count": None} if found[0]["state"] in REBALANCING_STATES else {})
 
 
 def _pace(pace: Pace | None) -> Answer:

@@ -126,3 +126,15 @@ def test_one_is_singular(warehouse: Path) -> None:
     idle, enough = sentences(found | {"members": 1, "idle_members": 1})
     assert idle == "1 member has no partition: there are 2 members and 4 partitions."
     assert enough == "1 member carries the load."
+
+
+@pytest.mark.parametrize(("state", "idle"), [("CompletingRebalance", 0), ("Stable", 3)])
+def test_members_of_a_rebalance(tmp_path: Path, state: str, idle: int) -> None:
+    """Goal: members that wait for the end of a rebalance are not counted beside the owners before it."""
+    rows = [row | {"group_state": state} for row in rounds("g", backlog=False)]
+    fill(tmp_path, "g", "elsewhere", "member-9")
+    write(tmp_path, "lag", *rows)
+    write(tmp_path, "group_states", STATES.pop() | {"state": state, "member_count": 5})
+    found = reported(tmp_path, "g")
+    assert (found["members"], found["idle_members"]) == (2, idle)
+    assert (CapacityFinding.IDLE_MEMBERS in found["findings"]) == bool(idle)

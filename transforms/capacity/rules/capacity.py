@@ -95,7 +95,7 @@ class Capacity:
 
 def capacity(rounds: Sequence[CapacityRound], member_count: int | None, assignor: str | None) -> Capacity:
     """Returns the capacity of a group from its rounds, at least one. `member_count` is the number of members in the
-    last round; None if the coordinator was not asked, and then only members that own a partition count."""
+    last round; None if it is not known, and then only members that own a partition count."""
     last, rates, found = rounds[-1], produced_per_s(rounds), paces(rounds)
     owners = sorted({seen.owner for seen in last.places.values() if seen.owner is not None})
     members = [_member(owner, last, rates, found[owner]) for owner in owners]
