@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.incidents import (
     COMMITS,
+    LEADER_NEVER_SYNCED,
     REBALANCE_IN_PROGRESS_COMMIT,
     REBALANCE_TIMEOUT_FENCED,
     REMOVALS,
@@ -166,13 +167,23 @@ def _incident(
         "first_seen_at": first.first_ms * 1_000,
         "last_seen_at": last_ms * 1_000,
         "occurrences": len({sighting.happening for sighting in sightings}),
-        "is_open": context.facts.as_of_ms - last_ms < rules.open_ms,
+        "is_open": context.facts.as_of_ms - last_ms < rules.open_ms and not _is_over(context.facts, kind, sightings),
         "proofs": [{"table_name": proof.table_name, "row_key": proof.row_key} for proof in list(proofs)[:PROOFS_MAX]],
     }
     known = known_facts(context.facts, episode, row, rules)
     row["explanation"] = explanation(kind, root, row, first.detail, known)
     row["setting_to_change"] = setting_to_change(kind, root, known)
     return row
+
+
+def _is_over(facts: GroupFacts, kind: IncidentKind, sightings: Sequence[Sighting]) -> bool:
+    """Returns whether an incident can't go on: a generation without a record is over once a later one has a record.
+    Many of them, or one that lost its leader, may go on."""
+    if kind != LEADER_NEVER_SYNCED or any(sighting.severity != Severity.INFO for sighting in sightings):
+        return False
+    first_us = min(sighting.first_ms for sighting in sightings) * 1_000
+    last = max(sighting.current_generation or 0 for sighting in sightings)
+    return any(row["started_at"] >= first_us and (row["generation"] or 0) >= last for row in facts.generations)
 
 
 def _partitions(context: Context, sightings: Sequence[Sighting], stale_since: Row | None) -> list[Row]:

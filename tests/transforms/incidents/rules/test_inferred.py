@@ -157,6 +157,18 @@ def test_generations_without_a_record() -> None:
     assert len({row["episode_id"] for row in rows}) == 1
 
 
+def test_a_generation_without_a_record_is_over() -> None:
+    """Goal: one generation without a record is over with the next that has one; as many as in a storm may go on."""
+    for gap, is_open in ((1, False), (2220, True)):
+        hole = rebalance(4, 50, from_generation=3, hole_cause="not_synced", generation_gap=gap)
+        row = kinds(facts(rebalances=[hole], as_of_ms=T + 60_000))["leader_never_synced"]
+        assert row["is_open"] == is_open
+    seen = [event("stabilized", T + 52_000, generation=5), event("preparing_rebalance", T + 54_000)]
+    for later, is_open in ((generation(4, 50, None), True), (generation(6, 58, None), False)):
+        row = kinds(facts(generations=[later], events=seen, as_of_ms=T + 60_000))["leader_never_synced"]
+        assert row["is_open"] == is_open
+
+
 def test_an_ignored_subscription() -> None:
     """Goal: a static member that comes back with other topics within its generation is reported."""
     change = {"kind": "subscription_changed", "member_id": "m-7", "group_instance_id": "i", "client_id": "c"}
