@@ -10,7 +10,7 @@ from groupledger.jobs.cli.instants import SINCE
 from groupledger.jobs.cli.limits import last
 from groupledger.jobs.cli.names import group_name
 from groupledger.jobs.cli.question import question
-from groupledger.jobs.process.output import print_json, say
+from groupledger.jobs.process.output import number_of, print_json, say
 from groupledger.jobs.process.terminal import fitted
 from groupledger.schemas.kinds.incidents import INCIDENT_KINDS
 from groupledger.schemas.words import Severity, Source, words_of
@@ -19,6 +19,7 @@ from groupledger.transforms.coverage.rules.known import last_instant
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from groupledger.jobs.ask.cluster_rows import ClusterRows
     from groupledger.jobs.cli.question import Question
 
 
@@ -75,7 +76,11 @@ def incidents(  # noqa: PLR0913 - one for each option
         refuse_unknown(tables, name)
     found = found if limit is None else [*last(found, limit)]
     if not_judged:
-        say(f"{not_judged:,} rows of imported logs are not yet judged: `groupledger incidents --update` looks at them")
+        say(
+            f"{not_judged:,} rows of imported logs are not yet judged: `groupledger incidents --update` looks at them."
+            " It starts Spark, takes the ledger's lease and writes the table incidents; a running monitor looks at them"
+            " by itself in its next search"
+        )
     if as_json:
         print_json(found)
         return judged_nobody
@@ -88,4 +93,22 @@ def incidents(  # noqa: PLR0913 - one for each option
         lesser = len(incidents_of(tables, names, since, kind, Severity.INFO, open_only=open_only))
         others = f" ({lesser:,} of less: --severity {Severity.INFO})" if lesser else ""
         job.say_none(f"no {'open ' if open_only else ''}incidents of severity {severity} or above{others}")
+    if name is None:
+        _say_others(tables)
     return judged_nobody
+
+
+def _say_others(tables: ClusterRows) -> None:
+    """Says how many groups are in trouble now, and have no open incident."""
+    from groupledger.jobs.ask.group_list import GroupFilter, group_list
+    from groupledger.jobs.ask.troubled import is_troubled
+
+    if tables.exists("groups"):
+        found = [row for row in group_list(tables, GroupFilter(), {}) if row["incident_severity"] is None]
+        others = sum(map(is_troubled, found))
+        if others:
+            are = "is in trouble by its lag" if others == 1 else "are in trouble by their lag"
+            say(
+                f"{number_of(others, 'group')} {are}, without an open incident: `groupledger groups --why` has those,"
+                " too"
+            )

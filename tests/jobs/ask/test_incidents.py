@@ -38,7 +38,9 @@ def test_logs_that_are_not_judged(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
     assert "judged" not in asked_of(tmp_path)
     note_judged(storage, "c", 28)
-    assert "12 rows of imported logs are not yet judged: `groupledger incidents --update`" in asked_of(tmp_path)
+    said = asked_of(tmp_path)
+    assert "12 rows of imported logs are not yet judged: `groupledger incidents --update`" in said
+    assert "takes the ledger's lease and writes the table incidents; a running monitor" in said
     note_judged(storage, "c", 40)
     assert "judged" not in asked_of(tmp_path)
 

@@ -130,6 +130,20 @@ def test_a_zone(warehouse: Path) -> None:
     assert (refused.exit_code, "is not the name of a time zone" in refused.stderr) == (2, True)
 
 
+def test_trouble_without_an_incident(warehouse: Path) -> None:
+    """Goal: `incidents` of all groups counts those that only their lag shows, and names the question that has them."""
+    at = KNOWN_UNTIL - timedelta(minutes=1)
+    incident = {"cluster": "east", "group_id": "orders", "kind": "fenced", "severity": "error", "is_open": True}
+    write(warehouse, "incidents", [{**incident, "first_seen_at": at, "last_seen_at": at, "episode_id": "e"}])
+    lag = {"cluster": "east", "sampled_at": at, "sample_date": at.date(), "topic": "t", "partition": 0, "flags": []}
+    statuses = {"orders": "stopped", "payments": "stopped", "payments.audit": "ok"}
+    write(warehouse, "lag", [{**lag, "group_id": name, "status": each, "lag": 5} for name, each in statuses.items()])
+    others = "1 group is in trouble by its lag, without an open incident: `groupledger groups --why` has those, too"
+    assert others in run(warehouse, "incidents", "--kind", "unknown_member").stderr
+    for asked in (["orders", "--kind", "unknown_member"], ["--json"]):
+        assert "in trouble" not in run(warehouse, "incidents", *asked).stderr
+
+
 def test_only_some_rows(warehouse: Path) -> None:
     """Goal: `incidents --limit` lists the last incidents, and `topics` can list only topics in trouble."""
     incident = {"cluster": "east", "group_id": "payments", "kind": "unknown_member", "severity": "error"}
