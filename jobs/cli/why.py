@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import click
@@ -16,13 +18,16 @@ from groupledger.jobs.process.terminal import escaped, fitted, printable
 from groupledger.schemas.words import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from groupledger.jobs.cli.question import Question
     from groupledger.jobs.process.output import Answer
 
 EPISODES_MAX = 5
+REPEATS_MIN = 5
+UNIQUE = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+VARIES = re.compile(r"[0-9] records?\b| before$")
 
 
 @click.command()
@@ -45,22 +50,51 @@ def why(job: Question, *, name: str, since: datetime | None, until: datetime | N
     tables = job.rows()
     begin = since or job.end() - WINDOW
     entries, verdict = reasons(tables, name, begin, until)
-    shown = last(entries, limit)
     if as_json:
-        print_json([*shown, verdict])
+        print_json([*last(entries, limit), verdict])
         return
     if verdict["episodes"] or verdict["root"] is not None or job.not_known is None:
         for line in verdict_lines(verdict, begin):
             click.echo("\n".join(fitted(line)))
-    for entry in shown:
-        how = "" if entry["how"] is None else f"{printable(entry['how'])}: "
-        line = f"{in_zone(entry['at'])}  {entry['what']:9} {how}{escaped(entry['text'])}"
+    for line in last(entry_lines(entries), limit):
         click.echo("\n".join(fitted(line)))
     if not entries:
         job.say_none(
             f"nothing happened to {printable(name)} from {in_zone(begin)} to {in_zone(job.end())}: no rebalance, no"
             " incident, no round of lag"
         )
+
+
+def entry_lines(entries: Sequence[Answer]) -> list[str]:
+    """Returns a line for each entry, for a terminal. Entries of one kind, cause and place are one line, if there are at
+    least REPEATS_MIN of them: it stands at the first, and has the last time and their number."""
+    together: dict[tuple[str, str | None, str], list[Answer]] = {}
+    for entry in entries:
+        together.setdefault((entry["what"], entry["how"], _place_of(entry)), []).append(entry)
+    found = []
+    for (_, _, place), alike in together.items():
+        if len(alike) < REPEATS_MIN:
+            found += [(each["at"], _line(each, "", each["text"])) for each in alike]
+        else:
+            times = f"{len(alike):,} times, the last at {in_zone(alike[-1]['at'])}"
+            found.append((alike[0]["at"], _line(alike[0], times, place)))
+    return [line for _, line in sorted(found, key=itemgetter(0))]
+
+
+def _place_of(entry: Answer) -> str:
+    """Returns the text of an entry without what is different each time: ids of members, numbers of records, the status
+    of lag before, and all of a rebalance but its trigger. Incidents have nothing of the kind."""
+    if entry["what"] == "incident":
+        return str(entry["text"])
+    if entry["what"] == "rebalance":
+        return ""
+    parts = UNIQUE.sub("*", entry["text"]).split("; ")
+    return "; ".join(part for part in parts if not VARIES.search(part))
+
+
+def _line(entry: Answer, times: str, text: str) -> str:
+    head = " ".join(part for part in (printable(entry["how"] or ""), times) if part)
+    return f"{in_zone(entry['at'])}  {entry['what']:9} {': '.join(part for part in (head, escaped(text)) if part)}"
 
 
 def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:

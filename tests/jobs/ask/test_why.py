@@ -14,7 +14,7 @@ from groupledger.jobs.ask.cluster_rows import ClusterRows
 from groupledger.jobs.ask.group_activity import most_rebalancing
 from groupledger.jobs.ask.verdict import others
 from groupledger.jobs.ask.why import verdict, why
-from groupledger.jobs.cli.why import verdict_lines
+from groupledger.jobs.cli.why import entry_lines, verdict_lines
 from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 
@@ -158,6 +158,9 @@ def test_what_happened(tmp_path: Path) -> None:
     assert found["root"] is None
 
 
+SECOND = timedelta(seconds=1)
+
+
 @pytest.mark.parametrize(
     ("others", "cause"),
     [
@@ -198,3 +201,33 @@ def test_a_subscribed_topic_that_is_not_there(tmp_path: Path, others: dict[int, 
     if cause is not None:
         assert "the cluster has no topic orderz, to which they subscribe" in only["explanation"]
         assert "subscribed_topic_missing" not in {each["cause"] for each in only["rivals"]}
+
+
+def test_repeated_entries_are_one_line() -> None:
+    """Goal: on a terminal, entries of one kind, cause and place are one line with their number and the last time, at
+    the place of the first; a few are not, and another place has its own line."""
+
+    def entry(second: int, what: str, how: str | None, text: str) -> dict[str, Any]:
+        return {"at": AT + second * SECOND, "what": what, "how": how, "text": text}
+
+    def member(number: int) -> str:
+        return f"pod-{number:08x}-1111-4222-8333-123456789abc"
+
+    entries = [
+        entry(0, "incident", "warning", "two_committers: It went back 44 times."),
+        *(entry(n, "offset", "rewound", f"orders 0; {n} records to be read again; cause: member") for n in range(1, 9)),
+        *(entry(n, "offset", "rewound", f"orders 1; {n} records to be read again; cause: member") for n in range(2, 6)),
+        *(entry(n + 10, "owner", None, f"{member(n)} took orders 0 from {member(n + 1)}") for n in range(5)),
+        *(entry(n + 20, "rebalance", "left", f"generation {n} to {n + 1}; 2 members then") for n in range(5)),
+        *(entry(n + 30, "lag", "ok", f"{n} records; most in orders 0; growing before") for n in range(5)),
+    ]
+    lines = entry_lines(sorted(entries, key=lambda each: each["at"]))
+    assert [line.partition("Z  ")[2] for line in lines] == [
+        "incident  warning: two_committers: It went back 44 times.",
+        "offset    rewound 8 times, the last at 2026-01-01T12:00:08.000Z: orders 0; cause: member",
+        *(f"offset    rewound: orders 1; {n} records to be read again; cause: member" for n in range(2, 6)),
+        "owner     5 times, the last at 2026-01-01T12:00:14.000Z: pod-* took orders 0 from pod-*",
+        "rebalance left 5 times, the last at 2026-01-01T12:00:24.000Z",
+        "lag       ok 5 times, the last at 2026-01-01T12:00:34.000Z: most in orders 0",
+    ]
+    assert lines[1].startswith("2026-01-01T12:00:01.000Z")
