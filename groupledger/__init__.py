@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Incident,
         Owner,
         PartitionLag,
+        QuietTopic,
         Rebalance,
     )
     from groupledger.jobs.process.errors import InputError, JobError, NotKnownError, OutsideError, UnknownNameError
@@ -46,6 +47,7 @@ __all__ = [
     "OutsideError",
     "Owner",
     "PartitionLag",
+    "QuietTopic",
     "Rebalance",
     "Rows",
     "UnknownNameError",

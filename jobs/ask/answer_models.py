@@ -442,6 +442,13 @@ class Episode(Who, Harm):
     other_kinds: list[str]
 
 
+class QuietTopic(Row):
+    """A topic that got records in the time of the question, and has had no new ones since."""
+
+    topic: Untrusted
+    no_records_since: datetime
+
+
 class Verdict(Row):
     """The verdict on a group: diagnoses and episodes, the most harmful first."""
 
@@ -450,6 +457,8 @@ class Verdict(Row):
     as_of: datetime | None
     """The last instant that any source knows. An episode is open if it was last seen shortly before (docs/glossary.md)
     or then."""
+    quiet_topics: list[QuietTopic]
+    """The topics of the group that get no records any more; empty if any trouble is known."""
     root: str | None
     """The probable root of the worst episode. If there are no episodes, the most frequent root of the rebalances."""
     advice: Untrusted | None

@@ -38,6 +38,7 @@ from groupledger.jobs.ask.rows_of_answers import (
     Incident,
     Owner,
     PartitionLag,
+    QuietTopic,
     Rebalance,
     Row,
     typed,
@@ -76,11 +77,12 @@ class Rows(list[Kind], Generic[Kind]):
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """The verdict on a group: `diagnoses` and `episodes`, the most harmful first. `entries` are what happened to the
-    group, in the order of time."""
+    """The verdict on a group: `diagnoses` and `episodes`, the most harmful first. Without any trouble, `quiet_topics`
+    are its topics that get no records any more. `entries` are what happened to the group, in the order of time."""
 
     diagnoses: list[Diagnosis]
     episodes: list[Episode]
+    quiet_topics: list[QuietTopic]
     entries: list[Entry]
     root: str | None
     advice: str | None
@@ -143,6 +145,7 @@ class Ledger:
         return Why(
             diagnoses=typed(Diagnosis, verdict["diagnosis"]),
             episodes=typed(Episode, verdict["episodes"]),
+            quiet_topics=typed(QuietTopic, verdict["quiet_topics"]),
             entries=typed(Entry, entries),
             root=verdict["root"],
             advice=verdict["advice"],

@@ -91,6 +91,14 @@ class Episode(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class QuietTopic(Row):
+    """A topic that got records in the time of the question, and has had no new ones since."""
+
+    topic: str
+    no_records_since: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class Incident(Row):
     """Something that went wrong, of one kind, in one group."""
 

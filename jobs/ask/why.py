@@ -3,7 +3,8 @@
 The verdict comes first: what is wrong and why, the most harmful first (`jobs.ask.diagnosis`), beside the episodes of
 incidents that it rests on (`transforms.incidents.verdicts`). Then incidents, rebalances, changes of owners, events of
 committed offsets and each change of the group's lag status are listed by time. Without an incident, the verdict names
-the most frequent trigger of rebalances, if that is a member's silence or slowness.
+the most frequent trigger of rebalances, if that is a member's silence or slowness. Without any trouble, it names the
+topics that get no records any more.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from groupledger.jobs.ask.answers import group_row
-from groupledger.jobs.ask.diagnosis import diagnoses_of
+from groupledger.jobs.ask.diagnosis import diagnoses_of, is_shown
 from groupledger.jobs.ask.group_activity import rebalances_of
 from groupledger.jobs.ask.group_timeline import places
 from groupledger.jobs.ask.incidents import incidents_of
 from groupledger.jobs.ask.known import sources_known
 from groupledger.jobs.ask.lag_sums import lag_rounds
 from groupledger.jobs.ask.owner_changes import owner_changes
+from groupledger.jobs.ask.quiet_topics import quiet_topics
 from groupledger.schemas.kinds.changes import DYNAMIC_RESTART
 from groupledger.schemas.kinds.clauses import said, settings_of
 from groupledger.schemas.kinds.roots import POLL_TIMEOUT_EXCEEDED, RESTART, SESSION_EXPIRED, Root
@@ -73,8 +75,9 @@ def why(tables: ClusterRows, name: str, since: datetime, until: datetime | None)
     ]
     found = diagnoses_of(tables, group, (since, until), every, rebalances, rounds)
     known = sources_known(tables, [name])
-    as_of = last_instant(known, known)
-    return sorted(entries, key=lambda entry: entry["at"]), verdict(incidents, rebalances, found, as_of)
+    quiet = [] if incidents or any(map(is_shown, found)) else quiet_topics(tables, name, since, until)
+    answer = verdict(incidents, rebalances, found, last_instant(known, known), quiet)
+    return sorted(entries, key=lambda entry: entry["at"]), answer
 
 
 def verdict(
@@ -82,10 +85,12 @@ def verdict(
     rebalances: Iterable[Answer],
     diagnosis: Sequence[Answer] = (),
     as_of: datetime | None = None,
+    quiet: Sequence[Answer] = (),
 ) -> Answer:
     """Returns the verdict: `diagnosis` as given, the `episodes` of the incidents, the most harmful first, and `root`,
     `advice` and `setting_to_change`. These three are from the first episode or, without episodes, from the root of most
-    rebalances; they are null if no rebalance has a known root. `as_of` is the last instant that a source knows."""
+    rebalances; they are null if no rebalance has a known root. `as_of` is the last instant that a source knows.
+    `quiet_topics` are those of `jobs.ask.quiet_topics`, as given."""
     episodes = verdicts(incidents)
     if episodes:
         worst = episodes[0]
@@ -96,6 +101,7 @@ def verdict(
         "diagnosis": [*diagnosis],
         "episodes": episodes,
         "as_of": as_of,
+        "quiet_topics": [*quiet],
         **dict(zip(("root", "advice", "setting_to_change"), named, strict=True)),
     }
 

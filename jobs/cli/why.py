@@ -122,4 +122,6 @@ def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
     elif not lines:
         yield f"Most rebalances of this time that have a known cause: {verdict['root']}. {verdict['advice']}"
         yield f"    change: {verdict['setting_to_change']}"
+    for each in verdict["quiet_topics"]:
+        yield f"{printable(each['topic'])} has had no new records since {in_zone(each['no_records_since'])}."
     yield ""

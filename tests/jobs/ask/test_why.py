@@ -159,6 +159,47 @@ def test_what_happened(tmp_path: Path) -> None:
 
 
 SECOND = timedelta(seconds=1)
+# The end of a topic in rounds that are half a minute apart, for five minutes.
+STOPPED = (0, 5, 9, 12, *[20] * 7)
+
+
+def ends(*found: int | None, flags: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    rows = []
+    for number, end in enumerate(found):
+        at = AT + 30 * number * SECOND
+        row = {"sampled_at": at, "sample_date": at.date(), "topic": "orders", "partition": 0, "lag": 0}
+        rows.append(row | {"status": "ok", "high_watermark": end, "flags": [*flags]})
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "since"),
+    [
+        (ends(*STOPPED), AT + 120 * SECOND),
+        (ends(*STOPPED[:7]), None),  # a minute of nothing is no stop
+        (ends(*[20] * 11), None),  # nothing came in this time
+        (ends(0, 0, 0, 4, *[20] * 6), None),  # it waited as long before
+        (ends(30, *STOPPED[1:]), None),  # the log was made anew
+        (ends(0, 5, None, 12, *[20] * 7), None),
+        (ends(*STOPPED, flags=("stale_sample",)), None),
+        (ends(*STOPPED, flags=("unsubscribed",)), None),
+        ([row for number, row in enumerate(ends(*STOPPED)) if number not in {6, 7}], None),  # a hole between samples
+    ],
+)
+def test_a_topic_that_gets_no_records(tmp_path: Path, rows: list[dict[str, Any]], since: datetime | None) -> None:
+    """Goal: without any trouble of the group, a topic is named that got records and gets none any more, if the samples
+    show it."""
+    write(tmp_path, "groups", {"kafka_partition": 7})
+    for table in ("rebalances", "coverage"):
+        write(tmp_path, table)
+    write(tmp_path, "lag", *rows)
+    entries, found = why(ClusterRows(str(tmp_path), "c"), "g", AT, None)
+    assert entries
+    assert found["quiet_topics"] == ([] if since is None else [{"topic": "orders", "no_records_since": since}])
+    said = "orders has had no new records since 2026-01-01T12:02:00.000Z."
+    assert (said in [*verdict_lines(found, AT)]) == (since is not None)
+    write(tmp_path, "incidents", incident("warning", "network", group_id="g"))
+    assert why(ClusterRows(str(tmp_path), "c"), "g", AT, None)[1]["quiet_topics"] == []
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_without_harm(is_well: bool, mild: tuple[EpisodeSummary, ...], leads: st
             episodes=(),
             mild=mild,
             is_well=is_well,
-            verdict={"root": None},
+            verdict={"root": None, "quiet_topics": [{"topic": "a<b>", "no_records_since": AT}]},
             verdict_of="the 24 h",
             until=AT,
             now=AT,
@@ -53,3 +53,4 @@ def test_without_harm(is_well: bool, mild: tuple[EpisodeSummary, ...], leads: st
     )
     assert ('<section class="verdict ok">' in page, page.count(CATCHES_UP.what)) == (calm is not None, len(mild))
     assert (f'<p class="what">{leads or calm}</p>' in page, "No incident in the 24 h" in page) == (True, calm is None)
+    assert ("a&lt;b&gt; has had no new records since" in page) == (calm is not None)
