@@ -38,8 +38,9 @@ groupledger. To ask the same yourself, make that day first; it takes some second
     groupledger demo --packed --until 2026-11-25T12:00Z
     export GROUPLEDGER_WAREHOUSE=demo/warehouse
 
-On your own warehouse `--since 2h` is shorter than an instant. `--json` gives each answer with all that is known of it, and
-`groupledger serve` has the same as pages. Lines that are long or many are cut here (`...`).
+On your own warehouse you can write an age instead of an instant, which counts from now: `--since 2h` is two hours ago.
+`--json` gives each answer with all that is known of it, and `groupledger serve` has the same as pages. Lines that are long
+or many are cut here (`...`).
 """
 TAIL = """\
 ## And then
@@ -64,8 +65,9 @@ QUESTIONS = (
     Question(
         "Which groups are in trouble?",
         "groups",
-        "Those in trouble come first. `STATUS` is the worst of a group's partitions, and `OPEN-INCIDENTS` counts what is"
-        " not over. Here one group is stuck at noon. More: [lag](lag.md#status).",
+        "Those in trouble come first. `STATUS` is the worst of a group's partitions, and `OPEN-INCIDENTS` counts the"
+        " incidents that are not over: a group whose trouble only its lag shows has none. `groups --why` says what is wrong"
+        " with each. Here one group is stuck at noon. More: [lag](lag.md#status).",
         6,
     ),
     Question(
@@ -96,8 +98,9 @@ QUESTIONS = (
     Question(
         "What else went wrong at that time?",
         "incidents --since 2026-11-25T11:00Z",
-        "All groups, each incident in two sentences. Several groups at one instant point to the brokers, not to the"
-        " clients. More: [causes](causes.md).",
+        "The incidents of all groups, each in two sentences. A group whose trouble only its lag shows has none: if there are"
+        " such groups, the last lines count them, and `groups --why` has those, too. Several groups at one instant point to"
+        " the brokers, not to the clients. More: [causes](causes.md).",
         14,
     ),
     Question(
@@ -141,8 +144,9 @@ QUESTIONS = (
         "Somebody reset the offsets. Who, and where were they before?",
         "audit seo-crawler",
         "With a request log it names principal, client and host. The packed day leaves its own out, to be small, and so it"
-        " says that there is none. `audit seo-crawler --undo 34/23` prints the file that undoes it, for Kafka's own tool,"
-        " and says beside it what the group would read again. Do not execute the offsets of an earlier instant instead"
+        " says that there is none. `audit seo-crawler --undo 34/309` prints the file that undoes the deletion, for Kafka's own"
+        " tool, and says beside it what the group would read again. Of the move back (`34/23`) nothing is left to undo,"
+        " since the group has read up to its earlier offsets again. Do not execute the offsets of an earlier instant instead"
         " (`offsets NAME --at TIME`): they take the group back over all that it has read since. More: [undoing a bad"
         " reset](asking.md#undoing-a-bad-reset).",
     ),
