@@ -97,7 +97,9 @@ def sampled(*rows: dict[str, Any]) -> dict[str, Any]:
         {
             "sampled_at": at,
             "status": max(
-                (row["status"] for row in of if row["status"] != "unsubscribed"), key=order.index, default="ok"
+                (row["status"] for row in of if row["status"] != "unsubscribed"),
+                key=order.index,
+                default="unsubscribed",
             ),
             "group_state": of[0]["group_state"],
             "partitions_unsubscribed": sum(row["status"] == "unsubscribed" for row in of),

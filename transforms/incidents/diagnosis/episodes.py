@@ -53,6 +53,8 @@ SYMPTOM_OF_STATUS = {
     LagStatus.STALLED: NO_PROGRESS,
     LagStatus.STOPPED: NO_PROGRESS,
 }
+# A group that is unsubscribed as a whole is well otherwise: what it does not read shows by itself (`_while_well`).
+SYMPTOMS_OF_ROUNDS = {*SYMPTOM_OF_STATUS} - {LagStatus.UNSUBSCRIBED}
 LENGTHENS = {LagStatus.REBALANCING, LagStatus.REWOUND, LagStatus.UNKNOWN}
 GONE_EVENTS = {OffsetEventKind.GROUP_DELETED, OffsetEventKind.EXPIRED, OffsetEventKind.TOPIC_DELETED}
 STRETCHES_TOGETHER = timedelta(seconds=30)  # after a longer time without the symptom, a new stretch begins
@@ -103,7 +105,7 @@ def _of_incidents(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
 def _of_lag(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
     stretch: list[Row] = []
     for row in rows.rounds:
-        is_symptom = row["status"] in SYMPTOM_OF_STATUS
+        is_symptom = row["status"] in SYMPTOMS_OF_ROUNDS
         if stretch and row["sampled_at"] - stretch[-1]["sampled_at"] > STRETCHES_TOGETHER and not is_symptom:
             yield from _stretches(rows, stretch)
             stretch = []
