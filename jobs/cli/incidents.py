@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -65,7 +66,7 @@ def incidents(  # noqa: PLR0913 - one for each option
     if update:
         from groupledger.jobs.derive.incidents import update_incidents
 
-        with job.ledger() as ledger:
+        with replace(job, cluster=job.chosen_cluster).ledger() as ledger:
             update_incidents(ledger)
             judged_nobody = bool(ledger.judged_nobody)
     tables = job.rows()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +20,7 @@ from groupledger.schemas.definitions import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 KNOWN_UNTIL = datetime(2026, 8, 1, tzinfo=timezone.utc)
@@ -128,6 +131,22 @@ def test_a_zone(warehouse: Path) -> None:
     assert row["first_seen_at"] == "2026-07-01T13:00:00.000Z"
     refused = run(warehouse, "incidents", "--tz", "Mars")
     assert (refused.exit_code, "is not the name of a time zone" in refused.stderr) == (2, True)
+
+
+def test_an_update_of_the_only_cluster(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: `incidents --update` looks at the cluster that the warehouse has, not at the one that the settings name."""
+    updated: list[str] = []
+
+    def ledger(settings: Any, *_given: object, **_options: object) -> AbstractContextManager[SimpleNamespace]:
+        return nullcontext(SimpleNamespace(cluster=settings.cluster, judged_nobody=False))
+
+    monkeypatch.setattr("groupledger.jobs.warehouse.ledger.open_ledger", ledger)
+    monkeypatch.setattr(
+        "groupledger.jobs.derive.incidents.update_incidents", lambda ledger: updated.append(ledger.cluster)
+    )
+    write(warehouse, "incidents", [])
+    run(warehouse, "incidents", "--update")
+    assert updated == ["east"]
 
 
 def test_trouble_without_an_incident(warehouse: Path) -> None:
