@@ -183,7 +183,7 @@ def _is_over(facts: GroupFacts, kind: IncidentKind, sightings: Sequence[Sighting
         return False
     first_us = min(sighting.first_ms for sighting in sightings) * 1_000
     last = max(sighting.current_generation or 0 for sighting in sightings)
-    return any(row["started_at"] >= first_us and (row["generation"] or 0) >= last for row in facts.generations)
+    return any((row["started_at"] or 0) >= first_us and (row["generation"] or 0) >= last for row in facts.generations)
 
 
 def _partitions(context: Context, sightings: Sequence[Sighting], stale_since: Row | None) -> list[Row]:
