@@ -311,7 +311,8 @@ def test_why(ask: Ask) -> None:
     assert "nobody has looked for incidents yet" in beyond["not_known"]
     assert entries == sorted(entries, key=lambda entry: entry["at"])
     assert {entry["what"] for entry in entries} == {"rebalance", "owner"}
-    assert set(verdict) == {"diagnosis", "episodes", "root", "advice", "setting_to_change", "known_until", "as_of"}
+    named = {"diagnosis", "episodes", "quiet_topics", "root", "advice", "setting_to_change", "known_until", "as_of"}
+    assert set(verdict) == named
 
 
 def test_diff(ask: Ask) -> None:
