@@ -182,5 +182,5 @@ def _rows(ledger: Ledger, records: Iterable[StateRecord], at_ms: int) -> pa.Tabl
         | share_state_row(each.key, each.value, privacy)
         for each in records
     ]
-    rows = [row for row in every if is_own(row["group_id"])]
+    rows = [row for row in every if is_own(row.get("group_id"))]
     return pa.Table.from_pylist(rows, arrow_schema(SHARE_STATE_RECORDS.schema))

@@ -13,15 +13,18 @@ from groupledger.jobs.derive.history import update_history
 from groupledger.jobs.derive.lag import update_lag
 from groupledger.jobs.ingest.ingest import KafkaIngest, ingest_kafka
 from groupledger.jobs.ingest.samples import sample
+from groupledger.jobs.kafka.offsets_topic import describe_offsets_topic
 from groupledger.jobs.process.errors import InputError
-from groupledger.jobs.process.settings import overlaid
+from groupledger.jobs.process.settings import load_settings, overlaid
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from lab.faults.contents import OF_THE_RUN, contents, differences
+from lab.kafka.local_broker import LocalBroker
 from lab.warehouses.ledgers import columns_of, open_test_ledger
+from tests.broker.history import make_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
-    from tests.broker.conftest import Evidence
 
 SHARDS = {"east-1": "1/2", "east-2": "2/2"}
 SAMPLED = {
@@ -59,18 +61,19 @@ def follow(ledger: Ledger, bootstrap_servers: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def warehouses(
-    spark: SparkSession, evidence: Evidence, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, Path, str]:
-    """A warehouse with one ledger of the whole cluster, one with a ledger for each shard, and the address."""
+def warehouses(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, str]]:
+    """A warehouse with one ledger of the whole cluster, one with a ledger for each shard, and the address. The broker
+    is theirs alone, and they read until nothing was written between the reads of the first and the last."""
     whole, parts = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("parts")
-    address = evidence.broker.bootstrap_servers
-    with opened(spark, whole, "east", None) as ledger:
-        follow(ledger, address)
-    for cluster, shard in SHARDS.items():
-        with opened(spark, parts, cluster, shard) as ledger:
-            follow(ledger, address)
-    return whole, parts, address
+    with LocalBroker(tmp_path_factory.mktemp("broker-of-shards"), log_requests=True) as broker:
+        make_history(broker)
+        address, before = broker.bootstrap_servers, None
+        while before != (ends := describe_offsets_topic(address, load_settings().kafka)[1].high_watermark):
+            before = ends
+            for warehouse, cluster, shard in ((whole, "east", None), *((parts, *each) for each in SHARDS.items())):
+                with opened(spark, warehouse, cluster, shard) as ledger:
+                    follow(ledger, address)
+        yield whole, parts, address
 
 
 def test_the_parts_are_the_whole(warehouses: tuple[Path, Path, str]) -> None:

@@ -213,7 +213,8 @@ def test_what_no_broker_writes_is_kept() -> None:
     settings = load_settings(cluster="test")
     records = [StateRecord(0, 1, 2**62, b"\x00", None), StateRecord(0, 2, None, None, b"x")]
     records.append(StateRecord(0, 3, 5, b"", b""))
-    rows = _rows(SimpleNamespace(cluster="test", settings=settings), records, 1_767_571_200_000).to_pylist()  # type: ignore[arg-type]
+    ledger: Any = SimpleNamespace(cluster="test", settings=settings, storage=None)
+    rows = _rows(ledger, records, 1_767_571_200_000).to_pylist()
     assert [row["kafka_offset"] for row in rows] == [1, 2, 3]
     assert [row["decode_error"] for row in rows] == ["truncated", "null_key", "empty_key"]
     assert [row["kafka_timestamp"] for row in rows] == [None, None, datetime(1970, 1, 1, 0, 0, 0, 5_000, timezone.utc)]

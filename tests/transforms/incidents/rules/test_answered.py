@@ -75,6 +75,8 @@ def test_an_instance_that_does_not_come_in() -> None:
     assert reported(*crashing) == [("unreleased_instance_id", "error", 15)]
     assert reported(join(UNRELEASED, 0)) == [("unreleased_instance_id", "error", 1)]
     assert reported(join(UNRELEASED, 0), join(0, 5_000, "another")) == [("unreleased_instance_id", "error", 1)]
+    # The other process joined before, although the times of a busy broker say after.
+    assert reported(join(0, 3), join(UNRELEASED, 0)) == [("unreleased_instance_id", "error", 1)]
     (row,) = incidents(facts(requests=[join(UNRELEASED, 0)]), RULES)
     assert (row["group_instance_id"], row["probable_root"]) == ("i", "instance_started_twice")
     assert row["stale_since_generation"] is None  # a member that joins claims no epoch
