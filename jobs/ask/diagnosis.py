@@ -205,8 +205,9 @@ def diagnosis_lines(diagnosis: Answer, since: datetime, as_of: datetime | None, 
         whom = who_can_fix(diagnosis["fault"], diagnosis["setting_to_change"])
         yield from (f"    {line}" for line in wrapped(f"who can fix it: {whom}"))
     yield from (f"    {line}" for line in wrapped(f"known: {known_by(diagnosis)}"))
-    if proof(diagnosis):
-        yield from (f"    {line}" for line in wrapped(f"proof: {proof(diagnosis)}"))
+    signs = proof(diagnosis)
+    if signs:
+        yield from (f"    {line}" for line in wrapped(f"proof: {signs}"))
     for rival in diagnosis["rivals"][:RIVALS_MAX]:
         yield from (f"    {line}" for line in wrapped(f"may be {rival['cause']}: {rival['happened']}"))
         yield from (f"        {line}" for line in wrapped(f"to find out: {rival['told_apart_by']}"))

@@ -343,8 +343,7 @@ def _is_settled(one: Diagnosis, other: Diagnosis) -> bool:
     if one["cause"] is not None or other["cause"] is None:
         return False
     names = [rival["cause"] for rival in one["rivals"]]
-    has_its_incidents = {*one["episode_ids"]} <= {*other["episode_ids"]}
-    if has_its_incidents and _is_near(one, other) and (not names or other["cause"] in names):
+    if _is_within(one, other) and (not names or other["cause"] in names):
         return True
     return _is_its_rebalance(one, other)
 
@@ -352,11 +351,13 @@ def _is_settled(one: Diagnosis, other: Diagnosis) -> bool:
 def _is_explained(one: Diagnosis, other: Diagnosis) -> bool:
     """Returns whether another diagnosis has the cause of the incidents that this one only repeats."""
     return (
-        other["cause"] is not None
-        and one["cause"] in CAUSE_NAMED[other["cause"]].explains
-        and {*one["episode_ids"]} <= {*other["episode_ids"]}
-        and _is_near(one, other)
+        other["cause"] is not None and one["cause"] in CAUSE_NAMED[other["cause"]].explains and _is_within(one, other)
     )
+
+
+def _is_within(one: Diagnosis, other: Diagnosis) -> bool:
+    """Returns whether another diagnosis of the same time, or almost, has all incidents of this one."""
+    return {*one["episode_ids"]} <= {*other["episode_ids"]} and _is_near(one, other)
 
 
 def _is_its_rebalance(one: Diagnosis, other: Diagnosis) -> bool:
