@@ -143,8 +143,8 @@ QUESTIONS = (
     Question(
         "Somebody reset the offsets. Who, and where were they before?",
         "audit seo-crawler",
-        "With a request log it names principal, client and host. The packed day leaves its own out, to be small, and so it"
-        " says that there is none. `audit seo-crawler --undo 34/309` prints the file that undoes the deletion, for Kafka's own"
+        "With a request log it names principal, client and host. The packed day has no request log, so that it stays small."
+        " `audit seo-crawler --undo 34/309` prints the file that undoes the deletion, for Kafka's own"
         " tool, and says beside it what the group would read again. Of the move back (`34/23`) nothing is left to undo,"
         " since the group has read up to its earlier offsets again. Do not execute the offsets of an earlier instant instead"
         " (`offsets NAME --at TIME`): they take the group back over all that it has read since. More: [undoing a bad"
