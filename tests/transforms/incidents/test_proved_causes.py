@@ -282,6 +282,16 @@ from tests.transforms.incidents.group_rows import (
             },
         ),
         (
+            "catching_up",  # with what was written while nobody owned the partition
+            {
+                "members": [member("m0", 1.9, None)],
+                **sampled(
+                    lag(0, 0, 50, 90, "stopped", owner=None, owned=False),
+                    *(lag(at, 0, 50 * at - 50, 400 + at, "stalled") for at in (2, 3)),
+                ),
+            },
+        ),
+        (
             "new_partition_read_from_latest",
             {
                 "members": MEMBERS,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, MODERN_REBALANCING
@@ -53,14 +54,16 @@ _STANDING = {LagStatus.STOPPED, LagStatus.STALLED, LagStatus.WAITING_FOR_TRANSAC
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LagSeen:
     """Holds the lag of an episode. `rows` are the rows of its last round, and `lagging` those of them that are judged.
-    `committed` and `produced` say, by topic and partition, how far commits and ends advanced from the first round to
-    the last, which took `lasted`; they are None if there is only one round."""
+    `committed` and `produced` say, by topic and partition, how far commits and ends advanced to the last round from the
+    first one that shows the pace of the present owners, which took `lasted`; they are None if there is only one round.
+    `began_at` is the first round of the episode that is known."""
 
     rows: Sequence[Row] = ()
     lagging: Sequence[Row] = ()
     committed: Mapping[Place, int] | None = None
     produced: Mapping[Place, int] | None = None
     lasted: timedelta = timedelta(0)
+    began_at: datetime | None = None
 
     @property
     def worst(self) -> Row | None:
@@ -86,9 +89,10 @@ def lag_seen(episode: TroubleEpisode, rows: DiagnosisRows) -> LagSeen:
     lagging = [row for row in found if worst and SEVERITY[row["status"]] == worst]
     if episode.is_change and not worst:
         lagging = [row for row in found if row["lag"]]
-    first = _first_known(episode, rows, {_place(row) for row in lagging})
-    if first == last:
+    known = _known_rounds(episode, rows, {_place(row) for row in lagging})
+    if not known or known == [last]:
         return LagSeen(rows=found, lagging=lagging)
+    first = _first_owned(known, rows, {_place(row) for row in lagging})
     before = {_place(row): row for row in rows.lag_at(first)}
     committed = _went_on(found, before, "committed_offset")
     return LagSeen(
@@ -97,18 +101,29 @@ def lag_seen(episode: TroubleEpisode, rows: DiagnosisRows) -> LagSeen:
         committed=committed,
         produced=_went_on(found, before, "high_watermark"),
         lasted=last - first,
+        began_at=known[0],
     )
 
 
-def _first_known(episode: TroubleEpisode, rows: DiagnosisRows, places: AbstractSet[Place]) -> datetime:
-    """Returns the first round of an episode in which commits and ends of some partitions are of one time, or else the
-    last round."""
+def _known_rounds(episode: TroubleEpisode, rows: DiagnosisRows, places: AbstractSet[Place]) -> list[datetime]:
+    """Returns the rounds of an episode from the first one on in which commits and ends of some partitions are of one
+    time."""
 
-    def is_known(at: datetime) -> bool:
-        return not any(row["status"] == LagStatus.UNKNOWN for row in rows.lag_at(at) if _place(row) in places)
+    def is_unknown(at: datetime) -> bool:
+        return any(row["status"] == LagStatus.UNKNOWN for row in rows.lag_at(at) if _place(row) in places)
 
-    rounds: list[datetime] = [each["sampled_at"] for each in episode.rounds]
-    return next(filter(is_known, rounds), rounds[-1])
+    return [*dropwhile(is_unknown, (each["sampled_at"] for each in episode.rounds))]
+
+
+def _first_owned(rounds: Sequence[datetime], rows: DiagnosisRows, places: AbstractSet[Place]) -> datetime:
+    """Returns the first round after those in which nobody owned some partitions: what was produced until then says
+    nothing of the pace of those who own them now. If nobody does, or only for a short time, that is the first round."""
+
+    def is_unowned(at: datetime) -> bool:
+        return any(row["owned"] is False for row in rows.lag_at(at) if _place(row) in places)
+
+    owned = [*takewhile(lambda at: not is_unowned(at), reversed(rounds))]
+    return owned[-1] if owned and owned[0] - owned[-1] >= STANDS_FOR_LONG else rounds[0]
 
 
 def owners_went_on(episode: TroubleEpisode, seen: LagSeen, rows: DiagnosisRows) -> bool:
@@ -301,7 +316,7 @@ def _stands_in_all_hands(lag: Row, seen: LagSeen, rows: DiagnosisRows) -> bool:
 def _joined_within(seen: LagSeen, owner: str, rows: DiagnosisRows) -> bool:
     """Returns whether a member came while the lag was there already: it has that of others."""
     joined = [row["joined_at"] for row in rows.members if row["member_id"] == owner and row["joined_at"] is not None]
-    return bool(joined and seen.rows and max(joined) > seen.rows[0]["sampled_at"] - seen.lasted)
+    return bool(joined and seen.began_at is not None and max(joined) > seen.began_at)
 
 
 def _of_spread(seen: LagSeen, rows: DiagnosisRows) -> Iterator[Sign]:
