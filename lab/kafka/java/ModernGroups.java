@@ -280,6 +280,8 @@ public final class ModernGroups {
                     default -> throw new IllegalArgumentException(line);
                 }
             }
+            // Who gave the commands is gone. The threads of Streams would stay, and without brokers they never rest.
+            Runtime.getRuntime().halt(0);
         }
     }
 }
