@@ -449,6 +449,22 @@ class QuietTopic(Row):
     no_records_since: datetime
 
 
+class LastRound(Row):
+    """A group in one sampling round: its state, the worst status of its partitions, and the sum of their lag."""
+
+    sampled_at: datetime
+    group_state: str | None
+    status: str | None
+    lag_sum: Long | None
+    lag_seconds_max: float | None
+    partitions: int
+    partitions_without_lag: int
+    worst_topic: Untrusted | None
+    """The partition with the most lag."""
+    worst_partition: int | None
+    worst_owner: Untrusted | None
+
+
 class Verdict(Row):
     """The verdict on a group: diagnoses and episodes, the most harmful first."""
 
@@ -459,6 +475,8 @@ class Verdict(Row):
     or then."""
     quiet_topics: list[QuietTopic]
     """The topics of the group that get no records any more; empty if any trouble is known."""
+    last_round: LastRound | None
+    """How the group was at the end of the time in question, whatever happened before; null without samples."""
     root: str | None
     """The probable root of the worst episode. If there are no episodes, the most frequent root of the rebalances."""
     advice: Untrusted | None

@@ -36,6 +36,7 @@ from groupledger.jobs.ask.rows_of_answers import (
     Episode,
     Group,
     Incident,
+    LastRound,
     Owner,
     PartitionLag,
     QuietTopic,
@@ -78,11 +79,13 @@ class Rows(list[Kind], Generic[Kind]):
 @dataclass(frozen=True, kw_only=True)
 class Why:
     """The verdict on a group: `diagnoses` and `episodes`, the most harmful first. Without any trouble, `quiet_topics`
-    are its topics that get no records any more. `entries` are what happened to the group, in the order of time."""
+    are its topics that get no records any more. `last_round` is how the group was at the end, and `entries` are what
+    happened to it, in the order of time."""
 
     diagnoses: list[Diagnosis]
     episodes: list[Episode]
     quiet_topics: list[QuietTopic]
+    last_round: LastRound | None
     entries: list[Entry]
     root: str | None
     advice: str | None
@@ -146,6 +149,7 @@ class Ledger:
             diagnoses=typed(Diagnosis, verdict["diagnosis"]),
             episodes=typed(Episode, verdict["episodes"]),
             quiet_topics=typed(QuietTopic, verdict["quiet_topics"]),
+            last_round=next(iter(typed(LastRound, [verdict["last_round"]] if verdict["last_round"] else [])), None),
             entries=typed(Entry, entries),
             root=verdict["root"],
             advice=verdict["advice"],

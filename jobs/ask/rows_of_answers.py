@@ -91,6 +91,22 @@ class Episode(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LastRound(Row):
+    """How a group was in one sampling round, with the partition that has the most lag."""
+
+    sampled_at: datetime
+    group_state: str | None
+    status: str | None
+    lag_sum: int | None
+    lag_seconds_max: float | None
+    partitions: int
+    partitions_without_lag: int
+    worst_topic: str | None
+    worst_partition: int | None
+    worst_owner: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class QuietTopic(Row):
     """A topic that got records in the time of the question, and has had no new ones since."""
 

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.output import Answer
 
 COLUMNS = ("at", "what", "how", "text")
+ROUND_COLUMNS = (
+    *("sampled_at", "group_state", "status", "lag_sum", "lag_seconds_max", "partitions", "partitions_without_lag"),
+    *("worst_topic", "worst_partition", "worst_owner"),
+)
 REBALANCES_MAX = 10_000
 WINDOW = timedelta(hours=2)
 """The length of a question's window, if the question does not say when it begins."""
@@ -76,7 +80,7 @@ def why(tables: ClusterRows, name: str, since: datetime, until: datetime | None)
     found = diagnoses_of(tables, group, (since, until), every, rebalances, rounds)
     known = sources_known(tables, [name])
     quiet = [] if incidents or any(map(is_shown, found)) else quiet_topics(tables, name, since, until)
-    answer = verdict(incidents, rebalances, found, last_instant(known, known), quiet)
+    answer = verdict(incidents, rebalances, found, last_instant(known, known), quiet, rounds)
     return sorted(entries, key=lambda entry: entry["at"]), answer
 
 
@@ -86,11 +90,13 @@ def verdict(
     diagnosis: Sequence[Answer] = (),
     as_of: datetime | None = None,
     quiet: Sequence[Answer] = (),
+    rounds: Sequence[Answer] = (),
 ) -> Answer:
     """Returns the verdict: `diagnosis` as given, the `episodes` of the incidents, the most harmful first, and `root`,
     `advice` and `setting_to_change`. These three are from the first episode or, without episodes, from the root of most
     rebalances; they are null if no rebalance has a known root. `as_of` is the last instant that a source knows.
-    `quiet_topics` are those of `jobs.ask.quiet_topics`, as given."""
+    `quiet_topics` are those of `jobs.ask.quiet_topics`, as given. `last_round` is how the group was in the last of its
+    `rounds` (`jobs.ask.lag_sums`), whatever happened before; null without rounds."""
     episodes = verdicts(incidents)
     if episodes:
         worst = episodes[0]
@@ -102,6 +108,7 @@ def verdict(
         "episodes": episodes,
         "as_of": as_of,
         "quiet_topics": [*quiet],
+        "last_round": {name: rounds[-1][name] for name in ROUND_COLUMNS} if rounds else None,
         **dict(zip(("root", "advice", "setting_to_change"), named, strict=True)),
     }
 
@@ -178,19 +185,19 @@ def _of_lag(rounds: Iterable[Answer]) -> Iterator[Answer]:
     before = None
     for row in rounds:
         if row["status"] != before:
-            yield _entry(row["sampled_at"], "lag", row["status"], _lag_text(row, before))
+            after = "" if before is None else f"; {before} before"
+            yield _entry(row["sampled_at"], "lag", row["status"], f"{lag_text(row)}{after}")
         before = row["status"]
 
 
-def _lag_text(row: Answer, before: str | None) -> str:
+def lag_text(row: Answer) -> str:
+    """Returns the lag of a round, and where most of it is. Names in it are not escaped."""
     parts = ["unknown lag" if row["lag_sum"] is None else f"{row['lag_sum']:,} records"]
     if row["partitions_without_lag"] and row["lag_sum"] is not None:
         parts.append(f"partitions without a known lag: {row['partitions_without_lag']:,}")
     if row["worst_topic"] is not None and row["lag_sum"]:
         place = f"most in {row['worst_topic']} {row['worst_partition']}"
         parts.append(place if row["worst_owner"] is None else f"{place} of {row['worst_owner']}")
-    if before is not None:
-        parts.append(f"{before} before")
     return "; ".join(parts)
 
 

@@ -97,10 +97,17 @@ def _line(entry: Answer, times: str, text: str) -> str:
     return f"{in_zone(entry['at'])}  {entry['what']:9} {': '.join(part for part in (head, escaped(text)) if part)}"
 
 
+def _of_round(row: Answer) -> str:
+    from groupledger.jobs.ask.why import lag_text
+
+    state = printable(row["group_state"] or "of an unknown state")
+    return f"At {in_zone(row['sampled_at'])} the group was {state}, its lag {row['status']}: {escaped(lag_text(row))}"
+
+
 def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
-    """Yields the lines of a verdict for a terminal: first diagnosed trouble, then episodes without a diagnosis. If
-    there are neither, the lines are about normal operation, such as a deployment; without that, about the root of most
-    rebalances."""
+    """Yields the lines of a verdict for a terminal: how the group was at the end, then diagnosed trouble, then episodes
+    without a diagnosis. If there is no trouble, the lines are about normal operation, such as a deployment; without
+    that, about the root of most rebalances."""
     from groupledger.jobs.ask.diagnosis import diagnosis_lines, is_shown, left_over
     from groupledger.jobs.ask.incidents import episode_lines
     from groupledger.jobs.ask.verdict import others
@@ -113,6 +120,8 @@ def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
         *(diagnosis_lines(each, since, as_of, others(each, verdict["episodes"])) for each in shown),
         *(episode_lines(each, since, as_of) for each in episodes),
     ]
+    if verdict["last_round"] is not None:
+        yield _of_round(verdict["last_round"])
     for each in lines[:EPISODES_MAX]:
         yield from each
     if len(lines) > EPISODES_MAX:
