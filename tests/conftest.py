@@ -89,10 +89,11 @@ OF_TESTS = {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Returns the jobs' own session, with their defaults: local[2], two shuffle partitions, no user interface."""
-    from groupledger.jobs.process.session import SHORT_LIVED, spark_session
+    """Returns the jobs' own session, with their defaults: local[2], two shuffle partitions, no user interface. It lives
+    for half an hour, so the code of Java's second compiler pays."""
+    from groupledger.jobs.process.session import spark_session
 
-    session = spark_session("groupledger tests", OF_TESTS, SHORT_LIVED)
+    session = spark_session("groupledger tests", OF_TESTS)
     yield session
     session.stop()
 
