@@ -28,7 +28,7 @@ RULES = LagRules()
 
 def seen(ahead: RetentionAhead, rounds: int, *, consumed: int, deleted: int, **last: Any) -> dict[str, float]:
     """Plays rounds of a minute in which `consumed` records are read, and `deleted` are removed in every second one."""
-    samples, window = TopicWindow(), PartitionWindow(RULES)
+    samples, window = TopicWindow(), PartitionWindow()
     row: LagRow | None = None
     for number in range(rounds):
         at_ms = START_MS + number * MINUTE_MS

@@ -7,10 +7,10 @@ Offsets are of the topic partition, except for `kafka_partition` and `kafka_offs
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Watermark:
+class Watermark(NamedTuple):
     """Holds the ends of one topic partition in the round of `sampled_at_ms`.
 
     `markers_at_end` says how many offsets right before `last_stable_offset` hold markers of transactions, or records of

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.transforms.lag.rules import burrow
-from groupledger.transforms.lag.rules.points import Point, Points
+from groupledger.transforms.lag.rules.points import Points
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from groupledger.transforms.lag.rules.facts import Commit
+    from groupledger.transforms.lag.rules.points import Point
     from groupledger.transforms.lag.rules.thresholds import LagRules
 
 
@@ -28,9 +29,9 @@ class PartitionWindow:
 
     __slots__ = ("_last_kafka_offset", "latest", "no_progress_since_ms", "points", "removed_at", "ring")
 
-    def __init__(self, rules: LagRules) -> None:
+    def __init__(self) -> None:
         self.latest: Commit | None = None
-        self.ring = burrow.new_ring(rules.burrow)
+        self.ring = burrow.Ring()
         self.points = Points()
         self.no_progress_since_ms: int | None = None
         self.removed_at = -1  # the record that last removed the commit
@@ -48,26 +49,25 @@ class PartitionWindow:
             return
         self.latest = commit
         before = commit.high_watermark_before
-        burrow.store(self.ring, commit, high_watermark_before if before is None else before, rules.burrow)
+        self.ring.store(commit, high_watermark_before if before is None else before, rules.burrow)
 
     @property
     def commit_interval_ms(self) -> int | None:
         """Returns the mean time between the commits of the ring; None below two commits."""
-        if len(self.ring) < 2:  # noqa: PLR2004 - an interval has two ends
-            return None
-        return (self.ring[-1].timestamp_ms - self.ring[0].timestamp_ms) // (len(self.ring) - 1)
+        commits = len(self.ring)
+        return self.ring.lasted_ms // (commits - 1) if commits > 1 else None
 
     def observe(self, sampled_at_ms: int, lag: int | None, rules: LagRules, *, is_waiting: bool = False) -> None:
         """Adds the lag that a round found; None if it found no lag. A group that waits for the end of a transaction
         (`is_waiting`) can't make progress, so its time without progress begins when the transaction is over."""
         if self.latest is None or lag is None or self.latest.committed_offset is None:
             return
-        committed, last = self.latest.committed_offset, self.points.last
+        committed = self.latest.committed_offset
         if lag == 0 or is_waiting:
             self.no_progress_since_ms = None
-        elif self.no_progress_since_ms is None or (last is not None and last.committed_offset != committed):
+        elif self.no_progress_since_ms is None or self.points.last_offset not in (None, committed):
             self.no_progress_since_ms = sampled_at_ms
-        self.points.add(Point(sampled_at_ms, committed, lag), rules.status)
+        self.points.add(sampled_at_ms, committed, lag, rules.status)
 
     def restore(self, points: Iterable[Point], no_progress_since_ms: int | None) -> None:
         """Restores the window from the table `lag`, after a restart. `points` are in order of time: the newest row of

@@ -7,6 +7,9 @@ no read_committed reader gets. If it lies below the high watermark, the rows say
     state.commit(...)          as the log is read, in the order of each partition; commits after the round's ends, too
     state.round(round, ...)    once the log is read up to `round.ends`; rounds in their order
 
+Only what has changed is judged. A partition where nothing is left to read gets the row of the round before with the new
+time, as long as it has no new commit, and its sample and its group's facts are the same (`row.is_settled`).
+
 The caller waits until the log is read that far (`is_read_to`). State is bounded, as `PartitionWindow` and `TopicWindow`
 say. State that was recovered from the tables (`jobs.derive.lag`) gives the same rows as the state that was lost.
 """
@@ -14,7 +17,7 @@ say. State that was recovered from the tables (`jobs.derive.lag`) gives the same
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.coverage.rules.losses import NO_LOSSES
@@ -27,13 +30,20 @@ from groupledger.transforms.lag.rules.facts import (
     Watermark,
 )
 from groupledger.transforms.lag.rules.partition_window import PartitionWindow
-from groupledger.transforms.lag.rules.row import Circumstances, GroupPartition, LagRow, lag_row
+from groupledger.transforms.lag.rules.row import (
+    Circumstances,
+    GroupPartition,
+    LagRow,
+    is_settled,
+    lag_row,
+    settled_row,
+)
 from groupledger.transforms.lag.rules.thresholds import LagRules
 from groupledger.transforms.lag.rules.topic_window import TopicWindow
 from groupledger.transforms.troubles import RULE_ERRORS, stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from groupledger.transforms.troubles import Report
 
@@ -91,6 +101,28 @@ def is_read_to(ends: Mapping[int, End], positions: Mapping[int, int]) -> bool:
     return all(positions.get(partition, 0) >= end.offset for partition, end in ends.items())
 
 
+class _Situation(NamedTuple):
+    """Holds what is the same for all partitions of a group in a round."""
+
+    sampled_at_ms: int
+    facts: GroupFacts
+    commits_until_ms: int | None
+    has_hidden_commits: bool
+
+
+class _Judged(NamedTuple):
+    """Holds the rows of a group in a round."""
+
+    situation: _Situation
+    rows: dict[TopicPartition, LagRow]
+
+
+def _still_settled(row: LagRow, window: PartitionWindow, topic: TopicWindow | None, at_ms: int) -> bool:
+    """Returns whether an earlier row is settled, and neither commit nor sample has changed since."""
+    is_same_commit = window.latest is not None and window.latest.kafka_offset == row.kafka_offset
+    return is_same_commit and is_settled(row) and topic is not None and topic.is_unchanged(row.sampled_at_ms, at_ms)
+
+
 class LagState:
     def __init__(self, rules: LagRules | None = None, report: Report = stop) -> None:
         """Makes an empty state. A group whose rows can't be computed in a round is reported to `report`, and has no
@@ -110,6 +142,7 @@ class LagState:
         self._waiting: list[tuple[str, TopicPartition, Commit]] = []
         self._hidden_to: dict[int, int] = {}  # of each partition of the log, the last of them that a round has passed
         self._lost: set[tuple[str, TopicPartition]] = set()  # whose last commit is not known
+        self._last: dict[str, _Judged] = {}  # of the groups that the last round judged
         self._thinned: dict[tuple[str, TopicPartition], int] = {}  # of this round: a commit at or above that counts
 
     def commit(self, group_id: str, topic: str, partition: int, commit: Commit) -> None:
@@ -122,8 +155,10 @@ class LagState:
         failed = self._absorb(read)
         for place, watermark in read.watermarks.items():
             self.topic(place).add(watermark)
+        before, self._last = self._last, {}
         for group_id in (self.groups.keys() | {name for name, fact in facts.items() if fact.owners}) - failed:
-            yield from self._judged(group_id, read.sampled_at_ms, facts.get(group_id, NO_FACTS))
+            facts_of_group = facts.get(group_id, NO_FACTS)
+            yield from self._judged(group_id, read.sampled_at_ms, facts_of_group, before.get(group_id))
 
     def topic(self, place: TopicPartition) -> TopicWindow:
         window = self.topics.get(place)
@@ -135,7 +170,7 @@ class LagState:
         windows = self.groups.setdefault(group_id, {})
         window = windows.get(place)
         if window is None:
-            window = windows[place] = PartitionWindow(self.rules)
+            window = windows[place] = PartitionWindow()
         return window
 
     def restore_ends(self, sampled_at_ms: int, ends: Mapping[int, End]) -> None:
@@ -163,34 +198,41 @@ class LagState:
         for group_id, place in removed:
             self._drop(group_id, place)
 
-    def _judged(self, group_id: str, sampled_at_ms: int, facts: GroupFacts) -> Sequence[LagRow]:
+    def _judged(self, group_id: str, sampled_at_ms: int, facts: GroupFacts, before: _Judged | None) -> Iterable[LagRow]:
         """Returns all rows of a group, or none of one that can't be judged: a part would give a wrong sum."""
         try:
-            return list(self._group_rows(group_id, sampled_at_ms, facts))
+            situation = self._situation(group_id, sampled_at_ms, facts)
+            is_same = before is not None and before.situation[1:] == situation[1:]
+            rows = dict(self._group_rows(group_id, situation, before.rows if before is not None and is_same else {}))
         except RULE_ERRORS as error:
             self._report(group_id, error)
             return ()
+        self._last[group_id] = _Judged(situation, rows)
+        return rows.values()
 
-    def _group_rows(self, group_id: str, sampled_at_ms: int, facts: GroupFacts) -> Iterator[LagRow]:
-        windows = self.groups.get(group_id, {})
+    def _situation(self, group_id: str, sampled_at_ms: int, facts: GroupFacts) -> _Situation:
         # All of a group lies in one partition of the log.
-        kafka_partition = next(
-            (each.latest.kafka_partition for each in windows.values() if each.latest), facts.kafka_partition
-        )
+        latest = (each.latest for each in self.groups.get(group_id, {}).values())
+        kafka_partition = next((each.kafka_partition for each in latest if each), facts.kafka_partition)
         end_read_at_ms, end = self._ends.get(kafka_partition, (sampled_at_ms, None))
+        until_ms = end_read_at_ms if end_read_at_ms < sampled_at_ms else None
+        return _Situation(sampled_at_ms, facts, until_ms, end is not None and end.is_behind)
+
+    def _group_rows(
+        self, group_id: str, situation: _Situation, before: Mapping[TopicPartition, LagRow]
+    ) -> Iterator[tuple[TopicPartition, LagRow]]:
+        """Yields the rows of a group; `before` are those of the round before, if the situation was the same."""
+        at_ms, facts, rules = situation.sampled_at_ms, situation.facts, self.rules
+        windows = self.groups.get(group_id, {})
         for place in sorted(windows.keys() | facts.owners.keys()):
-            named = GroupPartition(group_id, *place)
-            window = windows.get(place)
-            is_thinned = self._is_thinned(group_id, place, window)
-            now = Circumstances(
-                sampled_at_ms=sampled_at_ms,
-                owner=facts.owner(place),
-                group_state=facts.state,
-                commits_until_ms=end_read_at_ms if end_read_at_ms < sampled_at_ms else None,
-                has_hidden_commits=end is not None and end.is_behind,
-                has_lost_commit=is_thinned or (group_id, place) in self._lost,
-            )
-            yield lag_row(named, self.topics.get(place), None if is_thinned else window, now, self.rules)
+            window, topic, row = windows.get(place), self.topics.get(place), before.get(place)
+            is_thinned = bool(self._thinned) and self._is_thinned(group_id, place, window)
+            if window and row and not is_thinned and _still_settled(row, window, topic, at_ms):
+                yield place, settled_row(row, window, at_ms, rules)
+                continue
+            is_lost = is_thinned or (bool(self._lost) and (group_id, place) in self._lost)
+            now = Circumstances(at_ms, facts.owner(place), facts.state, *situation[2:], is_lost)
+            yield place, lag_row(GroupPartition(group_id, *place), topic, None if is_thinned else window, now, rules)
 
     def _is_thinned(self, group_id: str, place: TopicPartition, window: PartitionWindow | None) -> bool:
         """Returns whether the cleaner may have removed what was committed at the round."""

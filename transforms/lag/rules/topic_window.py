@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,14 +46,15 @@ class TopicWindow:
     """Holds the state of one topic partition. `latest` is its newest sample; None before the first. When the state is
     recovered, `former`, `longest` and `has_transactions` are given, since they come from all samples in the table."""
 
-    __slots__ = ("_ends", "_times", "former", "has_transactions", "latest", "longest", "recent_ends")
+    __slots__ = ("_ends", "_times", "changed_at_ms", "former", "has_transactions", "latest", "longest", "recent_ends")
 
     def __init__(self, former: FormerTopic | None = None, longest: int = 0, *, has_transactions: bool = False) -> None:
         self.latest: Watermark | None = None
+        self.changed_at_ms = 0  # when a sample last differed from the one before
         self.former = former
         self.longest = longest  # the highest end that the topic of this id ever had
         self.has_transactions = has_transactions  # a sample has shown an open one
-        self.recent_ends: deque[int] = deque(maxlen=RECENT_ENDS_MAX)  # of the last rounds, for Burrow's rules
+        self.recent_ends = array("q")  # of the last rounds, for Burrow's rules
         self._times = array("q")
         self._ends = array("q")
 
@@ -65,6 +65,8 @@ class TopicWindow:
         if before is not None:
             if sample.sampled_at_ms <= before.sampled_at_ms:
                 return
+            if sample[1:] != before[1:]:
+                self.changed_at_ms = sample.sampled_at_ms
             if before.topic_id is not None and sample.topic_id not in (None, before.topic_id):
                 self.former = FormerTopic(before.topic_id, before.sampled_at_ms, self.longest)
                 self._forget()
@@ -74,10 +76,17 @@ class TopicWindow:
         self.longest = max(self.longest, sample.high_watermark)
         self.has_transactions |= sample.last_stable_offset < sample.high_watermark
         self.recent_ends.append(sample.high_watermark)
+        if len(self.recent_ends) > RECENT_ENDS_MAX:
+            del self.recent_ends[0]
         self._times.append(sample.sampled_at_ms)
         self._ends.append(sample.high_watermark)
         if len(self._times) > THIN_ABOVE:
             self._thin()
+
+    def is_unchanged(self, since_ms: int, until_ms: int) -> bool:
+        """Returns whether there is a sample of `until_ms`, and none after `since_ms` differs from that one."""
+        latest = self.latest
+        return latest is not None and latest.sampled_at_ms == until_ms and self.changed_at_ms <= since_ms
 
     @property
     def samples(self) -> list[tuple[int, int]]:
@@ -133,6 +142,6 @@ class TopicWindow:
 
     def _forget(self) -> None:
         self._times, self._ends = array("q"), array("q")
-        self.recent_ends.clear()
+        del self.recent_ends[:]
         self.longest = 0
         self.has_transactions = False

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from groupledger.transforms.lag.rules import BurrowRules, burrow
-from groupledger.transforms.lag.rules.burrow import StoredCommit
 from groupledger.transforms.lag.rules.facts import Commit
 
 RULES = BurrowRules()
@@ -20,7 +19,10 @@ STEADY: Window = [(10, 60, 5), (20, 70, 6), (30, 80, 7), (40, 90, 8)]
 
 
 def status(window: Window, *, lag: int = 9, now_s: float = 100, ends: tuple[int, ...] = (90, 99), **rules: Any) -> str:
-    ring = [StoredCommit(offset, at_s * 1_000, stored_lag) for offset, at_s, stored_lag in window]
+    ring = burrow.Ring()
+    for offset, at_s, stored_lag in window:
+        before = None if stored_lag is None else offset + stored_lag
+        ring.store(Commit(offset, at_s * 1_000, 0, offset), before, RULES)
     return burrow.partition_status(ring, ends, lag, round(now_s * 1_000), BurrowRules(**rules))
 
 
@@ -95,7 +97,7 @@ def test_ring() -> None:
     """Goal: the last commits, their lag against the end before each and never below 0; commits that come too close take
     the slot of the one before and keep its time."""
     rules = BurrowRules(intervals=3, min_distance_ms=1_000)
-    ring = burrow.new_ring(rules)
+    ring = burrow.Ring()
     for offset, at_ms, before in [
         (1, 0, 1),
         (2, 5_000, None),
@@ -104,8 +106,8 @@ def test_ring() -> None:
         (5, 7_999, 9),
         (6, 8_000, 9),
     ]:
-        burrow.store(ring, Commit(offset, at_ms, 0, offset), before, rules)
-    assert list(ring) == [(2, 5_000, None), (5, 7_000, 4), (6, 8_000, 3)]
+        ring.store(Commit(offset, at_ms, 0, offset), before, rules)
+    assert [*ring.numbers] == [2, 5_000, burrow.UNKNOWN_LAG, 5, 7_000, 4, 6, 8_000, 3]
 
 
 def test_group_status() -> None:

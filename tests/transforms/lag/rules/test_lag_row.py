@@ -40,7 +40,7 @@ def row(
     topic = TopicWindow()
     for watermark in watermarks or (WATERMARK,):
         topic.add(watermark)
-    window = PartitionWindow(rules)
+    window = PartitionWindow()
     if commit is not None:
         window.absorb(commit, None, rules)
     return lag_row(PLACE, topic, window, Circumstances(sampled_at_ms=NOW_MS, **circumstances), rules)
@@ -93,7 +93,7 @@ def test_an_empty_log_without_a_commit_is_well() -> None:
         found = row(None, watermark)
         assert (numbers(found), found.status, found.flags) == ((None, 0, 0, None), "ok", ("no_commit",))
         assert (time_of(found), found.burrow_status) == ((0.0, None, "zero"), None)
-    assert row(None, replace(never, sampled_at_ms=NOW_MS - 60_000)).status == "no_commit"
+    assert row(None, never._replace(sampled_at_ms=NOW_MS - 60_000)).status == "no_commit"
     assert (row(None, never, has_lost_commit=True).lag, row(None, WATERMARK).status) == (None, "no_commit")
 
 
@@ -107,14 +107,14 @@ def test_a_commit_beyond_the_end() -> None:
     (group, _) = rollup([found])
     assert (group.lag_sum, group.partitions_without_lag) == (None, 1)
     assert (group.status, group.burrow_status) == ("ahead_of_log", "ERR")
-    late = row(commit, replace(end, sampled_at_ms=NOW_MS - 60_000))
+    late = row(commit, end._replace(sampled_at_ms=NOW_MS - 60_000))
     assert (late.lag, late.status, late.flags) == (0, "ok", ("stale_sample",))
 
 
 def test_no_watermark_is_null() -> None:
     """Goal: a topic that is gone, or a broker that is silent for too long, leaves no number."""
     gone = lag_row(PLACE, None, window_of(COMMIT), Circumstances(sampled_at_ms=NOW_MS), RULES)
-    too_old = row(COMMIT, replace(WATERMARK, sampled_at_ms=NOW_MS - RULES.watermark_age_max_ms - 1))
+    too_old = row(COMMIT, WATERMARK._replace(sampled_at_ms=NOW_MS - RULES.watermark_age_max_ms - 1))
     for found in (gone, too_old):
         assert numbers(found) == (None, None, None, None)
         assert (found.committed_offset, found.high_watermark, found.status) == (80, None, "unknown")
@@ -122,14 +122,14 @@ def test_no_watermark_is_null() -> None:
 
 
 def window_of(commit: Commit) -> PartitionWindow:
-    window = PartitionWindow(RULES)
+    window = PartitionWindow()
     window.absorb(commit, None, RULES)
     return window
 
 
 def test_stale_sample() -> None:
     """Goal: the end of an earlier round counts for a while, and is flagged."""
-    found = row(COMMIT, replace(WATERMARK, sampled_at_ms=NOW_MS - 60_000))
+    found = row(COMMIT, WATERMARK._replace(sampled_at_ms=NOW_MS - 60_000))
     assert (found.lag, found.flags) == (20, ("stale_sample",))
     assert row(has_hidden_commits=True).flags == ("hidden_commits",)
 
@@ -159,7 +159,7 @@ def test_a_row_that_is_out_of_date() -> None:
 
 def test_topic_recreated_by_id() -> None:
     """Goal: a commit of the former topic has no lag on the new one, even where offsets would look fine."""
-    found = row(replace(COMMIT, topic_id="old"), replace(WATERMARK, topic_id="new"))
+    found = row(replace(COMMIT, topic_id="old"), WATERMARK._replace(topic_id="new"))
     assert numbers(found) == (20, None, None, None)
     assert (found.flags, found.status) == (("topic_recreated",), "unknown")
 
@@ -175,7 +175,7 @@ def test_topic_recreated_by_id() -> None:
 )
 def test_topic_recreated_without_id(committed: int, committed_at_ms: int, flags: tuple[str, ...]) -> None:
     """Goal: clients that send no id are judged by when the former topic was last seen, and by how long it was."""
-    samples = (Watermark(NOW_MS - 60_000, 0, 500, 500, topic_id="old"), replace(WATERMARK, topic_id="new"))
+    samples = (Watermark(NOW_MS - 60_000, 0, 500, 500, topic_id="old"), WATERMARK._replace(topic_id="new"))
     found = row(replace(COMMIT, committed_offset=committed, commit_timestamp_ms=committed_at_ms), *samples)
     assert found.flags == (*flags, *(("messages_lost",) if committed == 5 and not flags else ()))
 
@@ -221,14 +221,14 @@ def test_time_lag_is_at_least_the_standstill() -> None:
     samples reach back a day only."""
     topic, window = TopicWindow(), window_of(COMMIT)
     for age_ms in (172_800_000, 60_000, 0):
-        topic.add(replace(WATERMARK, sampled_at_ms=NOW_MS - age_ms))
+        topic.add(WATERMARK._replace(sampled_at_ms=NOW_MS - age_ms))
         found = lag_row(PLACE, topic, window, Circumstances(sampled_at_ms=NOW_MS - age_ms), RULES)
     assert time_of(found) == (172_800.0, 172_800.0, "outside_window")
 
 
 def test_time_lag_begins_where_the_log_does() -> None:
     """Goal: records that retention removed can't be read any more, and do not count for the time lag."""
-    samples = (Watermark(NOW_MS - 20_000, 0, 60, 60), replace(WATERMARK, log_start_offset=90))
+    samples = (Watermark(NOW_MS - 20_000, 0, 60, 60), WATERMARK._replace(log_start_offset=90))
     assert time_of(row(COMMIT, *samples)) == (4.75, None, "interpolated")
 
 

@@ -23,7 +23,7 @@ NOW_MS = 1_760_000_000_000
 
 def row(topic: str, partition: int, lag: int | None, **fields: Any) -> LagRow:
     rules = LagRules()
-    samples, window = TopicWindow(), PartitionWindow(rules)
+    samples, window = TopicWindow(), PartitionWindow()
     samples.add(Watermark(NOW_MS, 0, 1_000, 1_000))
     if lag is not None:
         window.absorb(Commit(1_000 - lag, NOW_MS - 10_000 - partition, 0, 1), None, rules)

@@ -38,7 +38,7 @@ def play(
     rules: LagRules = RULES,
 ) -> list[LagRow]:
     """A commit comes 1 s before each round, until `silent_from`."""
-    topic, window = TopicWindow(), PartitionWindow(rules)
+    topic, window = TopicWindow(), PartitionWindow()
     rows = []
     for number, (committed, end) in enumerate(positions):
         now_ms = START_MS + number * ROUND_MS
@@ -87,7 +87,7 @@ def test_stalled_and_stopped() -> None:
 def rest(lag: int, *, opened: bool = True, is_open: bool = False, markers: int | None = None) -> LagRow:
     """The last of twenty rounds in which a group rests so many offsets before the end, without a commit; the first
     round may have shown an open transaction, and the last may show one."""
-    topic, window = TopicWindow(), PartitionWindow(RULES)
+    topic, window = TopicWindow(), PartitionWindow()
     window.absorb(Commit(100, START_MS - 1_000, 0, 1), None, RULES)
     rows = []
     for number in range(20):
@@ -133,7 +133,7 @@ def test_a_record_before_the_markers(lag: int, markers: int) -> None:
 def test_an_open_transaction(committed: int, markers: int | None) -> None:
     """Goal: a group that has read up to the last stable offset waits for the transaction, however long it is open, and
     is never stopped by it; when the transaction is over, progress is due from then on."""
-    topic, window, rows = TopicWindow(), PartitionWindow(RULES), []
+    topic, window, rows = TopicWindow(), PartitionWindow(), []
     window.absorb(Commit(committed, START_MS - 1_000, 0, 1), None, RULES)
     for number in range(60):
         now_ms, end = START_MS + number * ROUND_MS, 229 if number else 54
@@ -154,7 +154,7 @@ def test_beside_an_open_transaction() -> None:
     """Goal: a group that has committed records left to read, or that reads uncommitted ones, is judged like any
     other."""
     for committed in (50, 60):
-        topic, window = TopicWindow(), PartitionWindow(RULES)
+        topic, window = TopicWindow(), PartitionWindow()
         window.absorb(Commit(committed, START_MS - 1_000, 0, 1), None, RULES)
         for number in range(20):
             now_ms = START_MS + number * ROUND_MS
@@ -178,7 +178,7 @@ def test_what_burrow_may_say() -> None:
         rest(1, is_open=True),
         lag_row(GroupPartition("g", "t", 0), None, None, Circumstances(sampled_at_ms=START_MS), RULES),
     ]
-    window = PartitionWindow(RULES)
+    window = PartitionWindow()
     window.absorb(Commit(1, START_MS, 0, 1), None, RULES)
     played.append(lag_row(GroupPartition("g", "t", 0), None, window, Circumstances(sampled_at_ms=START_MS), RULES))
     assert {row.status for row in played} == set(words_of(LagStatus))
@@ -205,7 +205,7 @@ def test_idle_partition_gets_a_record() -> None:
 def test_slow_committer() -> None:
     """Goal: a group that commits every ten minutes has three times that before it counts as stopped."""
     positions = [(number // 20 * 100, number * 5 + 100) for number in range(70)]
-    topic, window, rows = TopicWindow(), PartitionWindow(RULES), []
+    topic, window, rows = TopicWindow(), PartitionWindow(), []
     for number, (committed, end) in enumerate(positions):
         now_ms = START_MS + number * ROUND_MS
         if number % 20 == 0:
@@ -259,7 +259,7 @@ def test_worst() -> None:
 
 def test_state_survives_a_round_without_watermark() -> None:
     """Goal: a broker that is away for long leaves the standstill where it began."""
-    topic, window = TopicWindow(), PartitionWindow(RULES)
+    topic, window = TopicWindow(), PartitionWindow()
     window.absorb(Commit(10, START_MS, 0, 1), None, RULES)
     topic.add(Watermark(START_MS, 0, 20, 20))
     place, first = GroupPartition("g", "t", 0), Circumstances(sampled_at_ms=START_MS)

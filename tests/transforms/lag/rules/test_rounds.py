@@ -1,0 +1,247 @@
+"""Goal: a round that judges only what has changed gives the rows and the state of one that judges everything, whatever
+happens between rounds; and so does a state that was restored from the tables."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.transforms.coverage.rules.losses import LogLosses, Thinned
+from groupledger.transforms.lag.rules import (
+    Commit,
+    End,
+    GroupFacts,
+    LagRow,
+    LagState,
+    Owner,
+    Round,
+    Watermark,
+    lag_row,
+    state,
+)
+from groupledger.transforms.lag.rules.of_group import RoundsToCompute, restore_group, restore_topics
+from groupledger.transforms.lag.rules.points import POINTS_PER_WINDOW
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+    import pytest
+
+START_MS = 1_760_000_000_000
+PLACES = [TopicPartition(topic, partition) for topic in ("t", "u") for partition in range(2)]
+GROUPS = ("a", "b", "c")  # each in a partition of the log of its own
+QUIET = 0.85  # how likely it is that something stays as it was
+OWNERS = (
+    Owner(owned=True, member_id="m-1", client_id="c", client_host="/h"),
+    Owner(owned=True, member_id="m-2"),
+)
+
+
+class Cluster:
+    """What the rounds of a random cluster see. In each round most things stay as they were."""
+
+    def __init__(self, random: Random, steps_ms: Sequence[int]) -> None:
+        self.random, self.steps_ms = random, steps_ms
+        self.at_ms = START_MS
+        self.topics = {place: Watermark(0, 0, 10, 10, 0, "id-0") for place in PLACES}
+        self.ends = dict.fromkeys(range(len(GROUPS)), End(0))
+        self.next_offsets = dict.fromkeys(self.ends, 0)
+        self.facts = dict.fromkeys(GROUPS, GroupFacts("Stable"))
+        self.losses = LogLosses()
+
+    def happens(self) -> bool:
+        return self.random.random() > QUIET
+
+    def commits(self) -> list[tuple[str, TopicPartition, Commit]]:
+        """Returns what is read of the log before the next round; the last of it may lie above the round's ends."""
+        found = []
+        for kafka_partition, group in enumerate(GROUPS):
+            end = self.next_offsets[kafka_partition]
+            for place in PLACES if self.at_ms > START_MS else PLACES * 2:
+                if self.at_ms > START_MS and not self.happens():
+                    continue
+                newest = self.topics[place].high_watermark
+                offset = self.random.choice([newest, newest, newest, newest - 3, newest + 1, 0, None])
+                topic_id = self.random.choice([None, self.topics[place].topic_id])
+                found.append((group, place, Commit(offset, self.at_ms - 1_000, kafka_partition, end, topic_id, 5)))
+                end += self.random.choice([1, 1, 2])
+            self.next_offsets[kafka_partition] = end
+            read_to = max(end - self.happens(), self.ends[kafka_partition].offset)
+            self.ends[kafka_partition] = End(read_to, is_behind=self.happens())
+        return found
+
+    def round(self) -> Round:
+        self.at_ms += self.random.choice(self.steps_ms)
+        self._move_topics()
+        self._move_facts()
+        for partition, end in self.ends.items():
+            if self.happens() and self.happens():
+                hidden = {**self.losses.hidden_ends, partition: [end.offset]}
+                thinned = {partition: [Thinned(max(end.offset - 2, 0), end.offset - 1, end.offset + 2)]}
+                self.losses = LogLosses(hidden, thinned)
+        answered = {place: each._replace(sampled_at_ms=self.at_ms) for place, each in self.topics.items()}
+        return Round(
+            self.at_ms,
+            {partition: end for partition, end in self.ends.items() if not self.happens()},
+            {place: each for place, each in answered.items() if not self.happens()},
+        )
+
+    def _move_topics(self) -> None:
+        for place, now in self.topics.items():
+            if self.happens():
+                more, opened = self.random.choice([(1, 0), (20, 0), (5, 3), (-4, 0)]), None
+                end = max(now.high_watermark + more[0], now.log_start_offset)
+                opened = max(end - more[1], now.log_start_offset)
+                self.topics[place] = now._replace(high_watermark=end, last_stable_offset=opened)
+            elif self.happens():
+                self.topics[place] = now._replace(last_stable_offset=now.high_watermark, markers_at_end=1)
+            elif self.happens():
+                self.topics[place] = now._replace(log_start_offset=now.last_stable_offset)
+            elif self.happens():
+                self.topics[place] = Watermark(0, 0, 3, 3, 0, f"id-{self.at_ms}")
+
+    def _move_facts(self) -> None:
+        for group in GROUPS:
+            if self.happens():
+                owners = {place: self.random.choice(OWNERS) for place in PLACES if self.happens()}
+                topics = self.random.choice([None, frozenset({"t"})])
+                state = self.random.choice(["Stable", "Empty", "PreparingRebalance"])
+                self.facts[group] = GroupFacts(state, owners, self.happens(), topics)
+
+
+class Tables:
+    """Keeps what the tables would have after each round, to restore a state from it."""
+
+    def __init__(self) -> None:
+        self.samples: dict[TopicPartition, list[dict[str, Any]]] = {}
+        self.commits: list[tuple[str, TopicPartition, dict[str, Any]]] = []
+        self.rows: list[LagRow] = []
+        self.ends: dict[int, tuple[int, End]] = {}
+        self.last_ms = 0
+
+    def add_commit(self, group: str, place: TopicPartition, commit: Commit) -> None:
+        fields = {name: getattr(commit, name) for name in Commit.__slots__}
+        row = place._asdict() | fields | {"at_ms": commit.commit_timestamp_ms, "high_watermark": None}
+        self.commits.append((group, place, row))
+
+    def add_round(self, read: Round, rows: list[LagRow]) -> None:
+        after = self.ends | {partition: (read.sampled_at_ms, end) for partition, end in read.ends.items()}
+        for _, place, row in self.commits:
+            partition, samples = row["kafka_partition"], self.samples.get(place, [])
+            if samples and partition in self.ends and self._is_new(row, self.ends) and not self._is_new(row, after):
+                is_of_before = samples[-1]["at_ms"] == self.ends[partition][0]
+                row["high_watermark"] = samples[-1]["high_watermark"] if is_of_before else None
+        self.ends = after
+        for place, each in read.watermarks.items():
+            sample = place._asdict() | each._asdict() | {"at_ms": each.sampled_at_ms}
+            self.samples.setdefault(place, []).append(sample)
+        self.rows += rows
+        self.last_ms = read.sampled_at_ms
+
+    @staticmethod
+    def _is_new(row: dict[str, Any], ends: dict[int, tuple[int, End]]) -> bool:
+        return row["kafka_partition"] not in ends or row["kafka_offset"] >= ends[row["kafka_partition"]][1].offset
+
+    def restored(self) -> LagState:
+        found, rounds = LagState(), RoundsToCompute([], self.ends)
+        samples = [row for rows in self.samples.values() for row in rows]
+        restore_topics(found, self._topics(samples), samples)
+        for group in GROUPS:
+            commits = [row for name, _, row in self.commits if name == group]
+            restore_group(found, group, commits, self._points(group, found.rules.status.window_ms), rounds)
+        return found
+
+    def _topics(self, samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        ids: dict[Any, dict[str, Any]] = {}
+        for row in samples:
+            known = ids.setdefault((row["topic"], row["partition"], row["topic_id"]), row | {"has_transactions": False})
+            known["at_ms"] = row["at_ms"]
+            known["high_watermark"] = max(known["high_watermark"], row["high_watermark"])
+            known["has_transactions"] |= row["last_stable_offset"] < row["high_watermark"]
+        return [*ids.values()]
+
+    def _points(self, group: str, window_ms: int) -> list[dict[str, Any]]:
+        newest: dict[Any, LagRow] = {}
+        for row in self.rows:
+            if row.group_id == group and row.committed_offset is not None and row.lag is not None:
+                newest[row.topic, row.partition, row.sampled_at_ms * POINTS_PER_WINDOW // window_ms] = row
+        last = {(row.topic, row.partition): row for row in self.rows if row.group_id == group}
+        kept = [each for each in newest.values() if self.last_ms - each.sampled_at_ms <= window_ms]
+        kept += [each for each in last.values() if each.committed_offset is not None and each.lag is None]
+        names = ("topic", "partition", "committed_offset", "lag", "kafka_offset")
+        times = ({"at_ms": each.sampled_at_ms, "since_ms": each.no_progress_since_ms} for each in kept)
+        return [at | {name: getattr(each, name) for name in names} for at, each in zip(times, kept, strict=True)]
+
+
+def known(of: LagState, at_ms: int) -> dict[Any, Any]:
+    """Returns all that a state knows of topics and commits, without points that the next round drops."""
+    from_ms = at_ms - of.rules.status.window_ms
+    found: dict[Any, Any] = {
+        place: (each.latest, each.former, each.longest, each.has_transactions, [*each.recent_ends], copy(each).samples)
+        for place, each in of.topics.items()
+    }
+    for group, windows in of.groups.items():
+        for place, each in windows.items():
+            latest = None if each.latest is None else replace(each.latest, high_watermark_before=None)
+            points = [point for point in each.points if point.sampled_at_ms >= from_ms]
+            found[group, place] = (latest, [*each.ring.numbers], points, each.no_progress_since_ms)
+    return found
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[*HealthCheck])
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_only_what_has_changed_is_judged(random: Random, has_losses: bool) -> None:
+    """Goal: the same rows and the same state as without the short cut, round by round, and after a restart."""
+    # Points are restored from the rows of a window, so all rounds before a restart lie within one.
+    cluster, tables = Cluster(random, (5_000, 15_000, 700_000) if has_losses else (5_000, 15_000, 40_000)), Tables()
+    states = {"quick": LagState(), "plain": LagState(), "restarted": LagState()}
+    for _ in range(12):
+        if not has_losses and tables.rows and random.random() < 0.3:
+            states["restarted"] = tables.restored()
+            assert known(states["restarted"], tables.last_ms) == known(states["plain"], tables.last_ms)
+        for group, place, commit in cluster.commits():
+            tables.add_commit(group, place, commit)
+            for each in states.values():
+                each.commit(group, *place, commit)
+        read, facts = cluster.round(), {**cluster.facts}
+        states["plain"]._last.clear()  # so that it judges everything
+        rows = {}
+        for name, each in states.items():
+            each.losses = cluster.losses if has_losses else each.losses
+            rows[name] = sorted(each.round(read, facts), key=lambda row: (row.group_id, row.topic, row.partition))
+        assert rows["quick"] == rows["plain"]
+        assert rows["restarted"] == rows["plain"]
+        assert known(states["quick"], read.sampled_at_ms) == known(states["plain"], read.sampled_at_ms)
+        tables.add_round(read, rows["plain"])
+
+
+def test_groups_at_rest_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a round in which one of a hundred groups moves judges the partitions of that group, and no others."""
+    judged: list[str] = []
+
+    def counted(place: Any, *others: Any) -> LagRow:
+        judged.append(place.group_id)
+        return lag_row(place, *others)
+
+    monkeypatch.setattr(state, "lag_row", counted)
+    lag, places = LagState(), [TopicPartition("t", partition) for partition in range(5)]
+    groups = [f"g-{number}" for number in range(100)]
+    for number, (group, place) in enumerate((group, place) for group in groups for place in places):
+        lag.commit(group, *place, Commit(10, START_MS, 0, number))
+    owned = dict.fromkeys(places, OWNERS[0])
+    for number in range(6):
+        judged.clear()
+        at_ms = START_MS + number * 5_000
+        if number:
+            for place in places:
+                lag.commit(groups[number], *place, Commit(10, at_ms, 0, 500 + number * 5 + place.partition))
+        read = Round(at_ms, {0: End(500 + number * 5 + 5)}, {place: Watermark(at_ms, 0, 10, 10) for place in places})
+        rows = [*lag.round(read, {group: GroupFacts("Stable", dict(owned)) for group in groups})]
+        assert len(rows) == 500
+        assert judged == ([groups[number]] * 5 if number else [row.group_id for row in rows])
