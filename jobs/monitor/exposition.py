@@ -38,17 +38,17 @@ class RoundMetrics:
 
 
 class Published:
-    """Holds the metrics of one round. Gauges with a sample for each partition (`ManyGauges`) are converted to text
-    once, here; the others are encoded in each call of `encoded`."""
+    """Holds the metrics of one round. Gauges with a sample for each partition or group (`ManyGauges`) are converted to
+    text once, here; the others are encoded in each call of `encoded`."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self.metrics = metrics
-        self._written = "".join(each.written() for each in metrics if isinstance(each, ManyGauges)).encode()
+        self._written = [each.written().encode() for each in metrics if isinstance(each, ManyGauges)]
         self._registry = CollectorRegistry()
         self._registry.register(RoundMetrics([each for each in metrics if not isinstance(each, ManyGauges)]))
 
     def encoded(self, encoder: Encoder) -> bytes:
-        return self._written + encoder(self._registry)
+        return b"".join((*self._written, encoder(self._registry)))
 
 
 def joined(bodies: Sequence[bytes]) -> bytes:

@@ -1,8 +1,8 @@
 """Builds metrics: families of samples. An unknown value gets no sample.
 
 Prometheus' library sorts and escapes the labels of each sample again for each family. For families with a sample for
-each partition, that takes most of a round. So these families are written here, in the library's format, and the text of
-a partition's labels is made once for all of them.
+each partition or group, that takes most of a round. So these families are written here, in the library's format, and
+the text of a partition's labels is made once for all of them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class Places:
         order = sorted(range(len(names)), key=names.__getitem__)
         template = "{" + ",".join(f'{names[number]}="%s"' for number in order) + "} "
         words = {word: _escaped(word) for word in set(chain.from_iterable(values))}  # a name occurs in many places
-        self.texts = [template % tuple(words[each[number]] for number in order) for each in values]
+        columns = [*zip(*values, strict=True)]
+        escaped = [map(words.__getitem__, columns[number]) for number in order if values]
+        self.texts = [*map(template.__mod__, zip(*escaped, strict=True))]
 
 
 def _escaped(value: str) -> str:

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.monitor.activity_metrics import activity_metrics
 from groupledger.jobs.monitor.families import Places
 from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
-from groupledger.jobs.monitor.metric_list import BY_PARTITION, OF_PARTITION, listed, listed_gauges
+from groupledger.jobs.monitor.metric_list import (
+    BY_GROUP,
+    BY_PARTITION,
+    BY_TOPIC,
+    OF_PARTITION,
+    listed,
+    listed_gauges,
+)
 from groupledger.jobs.monitor.scaler_metrics import scaler_metrics
 from groupledger.jobs.process.name_patterns import names_matching
 from groupledger.transforms.lag.rules import burrow
@@ -116,6 +123,7 @@ def _partition_metrics(cluster: str, rows: Sequence[LagRow], limits: MetricsSett
 
 def _group_metrics(cluster: str, scope: Scope) -> Iterator[Metric]:
     groups = scope.groups
+    places = _places(cluster, groups)
     for name, values in (
         ("kafka_consumergroup_group_max_lag", [each.lag_max for each in groups]),
         ("kafka_consumergroup_group_max_lag_seconds", [each.lag_seconds_max for each in groups]),
@@ -129,10 +137,10 @@ def _group_metrics(cluster: str, scope: Scope) -> Iterator[Metric]:
             [burrow.SEVERITY[each.burrow_status] for each in groups],
         ),
     ):
-        yield _by_group(cluster, name, groups, values)
-    statuses = (((cluster, each.group_id, each.status), 1) for each in groups)
-    yield listed("kafka_consumergroup_group_status", statuses)
-    topics = [(cluster, each.group_id, each.topic or "") for each in scope.topics]
+        yield listed_gauges(name, places, values)
+    statuses = Places((*BY_GROUP, "status"), [(cluster, each.group_id, each.status) for each in groups])
+    yield listed_gauges("kafka_consumergroup_group_status", statuses, [1] * len(groups))
+    topics = Places(BY_TOPIC, [(cluster, each.group_id, each.topic or "") for each in scope.topics])
     for name, numbers in (
         ("kafka_consumergroup_group_topic_sum_lag", [each.lag_sum for each in scope.topics]),
         (
@@ -140,7 +148,7 @@ def _group_metrics(cluster: str, scope: Scope) -> Iterator[Metric]:
             [each.partitions_without_lag for each in scope.topics],
         ),
     ):
-        yield listed(name, zip(topics, numbers, strict=True))
+        yield listed_gauges(name, topics, numbers)
 
 
 def _committed(row: LagRow) -> int | None:
@@ -153,6 +161,7 @@ def _seconds(each: LagRow | Rollup) -> float | None:
 
 def _info_metrics(cluster: str, groups: Sequence[Rollup], infos: Mapping[str, GroupInfo]) -> Iterator[Metric]:
     found = [infos.get(each.group_id, NO_INFO) for each in groups]
+    places = _places(cluster, groups)
     idle = [
         None if info.idle_since_ms is None else max(each.sampled_at_ms - info.idle_since_ms, 0) / 1_000
         for each, info in zip(groups, found, strict=True)
@@ -161,11 +170,11 @@ def _info_metrics(cluster: str, groups: Sequence[Rollup], infos: Mapping[str, Gr
         ("kafka_consumergroup_group_generation", [info.generation for info in found]),
         ("kafka_consumergroup_group_members", [info.member_count for info in found]),
         ("kafka_consumergroup_group_idle_seconds", idle),
-        ("kafka_consumergroup_group_rebalances_total", [info.rebalances for info in found]),
     ):
-        yield _by_group(cluster, name, groups, values)
+        yield listed_gauges(name, places, values)
+    rebalances = zip(places.values, (info.rebalances for info in found), strict=True)
+    yield listed("kafka_consumergroup_group_rebalances_total", rebalances)
 
 
-def _by_group(cluster: str, name: str, groups: Sequence[Rollup], values: Sequence[float | None]) -> Metric:
-    labels = ((cluster, each.group_id) for each in groups)
-    return listed(name, zip(labels, values, strict=True))
+def _places(cluster: str, groups: Sequence[Rollup]) -> Places:
+    return Places(BY_GROUP, [(cluster, each.group_id) for each in groups])

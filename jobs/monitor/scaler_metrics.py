@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from groupledger.jobs.monitor.metric_list import listed
+from groupledger.jobs.monitor.families import Places
+from groupledger.jobs.monitor.metric_list import BY_GROUP, listed_gauges
 from groupledger.schemas.words import LagFlag
 from groupledger.transforms.lag.rules.scaling import is_persistent
 
@@ -27,7 +28,8 @@ def scaler_metrics(cluster: str, rows: Iterable[LagRow], groups: Iterable[Rollup
             if is_persistent(row):
                 stuck[row.group_id] += row.lag
     known = [(each.group_id, each.lag_sum) for each in groups if each.lag_sum is not None]
-    movable = (((cluster, name), lag - stuck[name]) for name, lag in known)
-    yield listed("kafka_consumergroup_group_sum_lag_without_stuck", movable)
-    partitions = (((cluster, name), with_lag[name]) for name, _ in known)
-    yield listed("kafka_consumergroup_group_partitions_with_lag", partitions)
+    places = Places(BY_GROUP, [(cluster, name) for name, _ in known])
+    movable = [lag - stuck[name] for name, lag in known]
+    yield listed_gauges("kafka_consumergroup_group_sum_lag_without_stuck", places, movable)
+    partitions = [with_lag[name] for name, _ in known]
+    yield listed_gauges("kafka_consumergroup_group_partitions_with_lag", places, partitions)

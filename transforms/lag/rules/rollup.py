@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import attrgetter
 from statistics import median_low
 from typing import TYPE_CHECKING
 
@@ -58,8 +59,8 @@ def rollup(rows: Iterable[LagRow]) -> list[Rollup]:
     """Returns a rollup of each group, each followed by those of its topics. The rows of the round may come in any
     order."""
     found = []
-    ordered = sorted(rows, key=lambda row: (row.group_id, row.topic, row.partition))
-    for _, of_group in groupby(ordered, key=lambda row: row.group_id):
+    ordered = sorted(rows, key=attrgetter("group_id", "topic", "partition"))
+    for _, of_group in groupby(ordered, key=attrgetter("group_id")):
         members = list(of_group)
         whole = _rollup(members, None)
         waiting = sum(row.status == LagStatus.UNSUBSCRIBED for row in members)
@@ -69,22 +70,25 @@ def rollup(rows: Iterable[LagRow]) -> list[Rollup]:
         if members[0].topic == members[-1].topic:
             found.append(replace(whole, topic=members[0].topic))
         else:
-            found += [_rollup(list(of_topic), topic) for topic, of_topic in groupby(members, key=lambda row: row.topic)]
+            found += [_rollup(list(of_topic), topic) for topic, of_topic in groupby(members, key=attrgetter("topic"))]
     return found
 
 
 def _rollup(rows: Sequence[LagRow], topic: str | None) -> Rollup:
+    """Returns the sums of the rows, which are in the order of topics and partitions."""
     first = rows[0]
     counted = [row for row in rows if LagFlag.UNSUBSCRIBED not in row.flags]
     with_lag = [row for row in counted if row.lag is not None]
     lags = [row.lag for row in with_lag if row.lag is not None]
-    # Of several partitions with the highest lag, the first by name and number.
-    worst = min(with_lag, key=lambda row: (-(row.lag or 0), row.topic, row.partition), default=None)
+    lag_max = max(lags, default=None)
+    worst = with_lag[lags.index(lag_max)] if lag_max is not None else None  # the first of several with as much
     lag_sum = sum(lags) if lags else None
     slopes = [row.lag_per_second for row in with_lag if row.lag_per_second is not None]
     slope = sum(slopes) if slopes else None
     is_shrinking = lag_sum is not None and slope is not None and slope < 0
-    ages = [row.commit_age_ms for row in counted if row.commit_age_ms is not None]
+    bounds = [row.lag_seconds_lower_bound for row in with_lag if row.lag_seconds_lower_bound is not None]
+    seconds = [row.lag_seconds for row in with_lag if row.lag_seconds is not None]
+    ages = [age for row in counted if (age := row.commit_age_ms) is not None]
     intervals = [row.commit_interval_ms for row in counted if row.commit_interval_ms is not None]
     return Rollup(
         sampled_at_ms=first.sampled_at_ms,
@@ -95,21 +99,11 @@ def _rollup(rows: Sequence[LagRow], topic: str | None) -> Rollup:
         partitions_without_lag=len(counted) - len(with_lag),
         partitions_unsubscribed=len(rows) - len(counted),
         lag_sum=lag_sum,
-        lag_max=max(lags, default=None),
+        lag_max=lag_max,
         worst_topic=worst.topic if worst else None,
         worst_partition=worst.partition if worst else None,
-        lag_seconds_max=max(
-            (
-                seconds
-                for row in with_lag
-                for seconds in (row.lag_seconds, row.lag_seconds_lower_bound)
-                if seconds is not None
-            ),
-            default=None,
-        ),
-        lag_seconds_lower_bound=max(
-            (row.lag_seconds_lower_bound for row in with_lag if row.lag_seconds_lower_bound is not None), default=None
-        ),
+        lag_seconds_max=max(seconds + bounds, default=None),
+        lag_seconds_lower_bound=max(bounds, default=None),
         messages_lost=sum(row.messages_lost or 0 for row in counted),
         lag_per_second=slope,
         catch_up_seconds=lag_sum / -slope if is_shrinking and lag_sum is not None and slope is not None else None,
