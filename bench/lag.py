@@ -1,5 +1,6 @@
 """Measures what a sampling round costs: 2,000 groups with 20 partitions each; all partitions lag and commit. Each group
-reads a topic of its own, or with --topics groups share so many.
+reads a topic of its own, or with --topics groups share so many. With --moving only that share of the groups lags and
+commits; the others have read everything, nothing is written for them, and they commit nothing.
 
     memory   takes in commits, computes and sums up rows, and writes the metrics, as the monitor does in the driver
     table    computes the same rounds in Spark, as `groupledger pipeline` does (with --table)
@@ -7,7 +8,7 @@ reads a topic of its own, or with --topics groups share so many.
 It prints the seconds for each round: median and maximum of the rounds after the first ten. It prints the processor
 time, too, which other work on the machine does not change.
 
-    python -m bench.lag [--groups 2000] [--partitions 20] [--topics N] [--rounds 20] [--table]
+    python -m bench.lag [--groups 2000] [--partitions 20] [--topics N] [--moving 1.0] [--rounds 20] [--table]
 """
 
 from __future__ import annotations
@@ -60,10 +61,13 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=2_000)
     parser.add_argument("--partitions", type=int, default=20)
     parser.add_argument("--topics", type=int, metavar="N")
+    parser.add_argument("--moving", type=float, default=1.0, metavar="SHARE")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
-    load = Load(arguments.groups, arguments.partitions, arguments.topics or arguments.groups)
+    if arguments.topics and arguments.moving < 1:
+        parser.error("With --topics all groups move, since those that rest can't share a topic with others.")
+    load = Load(arguments.groups, arguments.partitions, arguments.topics or arguments.groups, arguments.moving)
     in_memory(load, arguments.rounds)
     if arguments.table:
         through_spark(load)
@@ -71,12 +75,13 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Load:
-    """Groups that read `topics` topics between them, each one topic. A round moves every end by 50 and every commit by
-    40, which is lag that grows."""
+    """Groups that read `topics` topics between them, each one topic. In a round the share `moving` of the groups moves:
+    their ends by 50, and their commits by 40, which is lag that grows. The others have committed 0 of empty logs."""
 
     groups: int
     partitions: int
     topics: int
+    moving: float = 1.0
 
     def places(self) -> Iterator[tuple[int, str, str, int]]:
         """Yields the group's number, its id, topic and partition, for each partition of each group."""
@@ -103,16 +108,22 @@ class Load:
         first = number * self.groups * self.partitions
         committed_at_ms = START_MS + number * ROUND_MS - 1_000
         for offset, (group, group_id, topic, partition) in enumerate(self.places(), first):
+            if number and not self.moves(group):
+                continue
             yield group_id, topic, partition, Commit(number * 40, committed_at_ms, group % OFFSETS_PARTITIONS, offset)
+
+    def moves(self, group: int) -> bool:
+        return group < self.moving * self.groups
 
     def ends(self, number: int) -> dict[int, End]:
         return dict.fromkeys(range(OFFSETS_PARTITIONS), End((number + 1) * self.groups * self.partitions))
 
     def round(self, number: int) -> Round:
-        at_ms, end = START_MS + number * ROUND_MS, number * 50
+        at_ms = START_MS + number * ROUND_MS
+        ends = {topic: number * 50 if self.moves(topic) else 0 for topic in range(min(self.topics, self.groups))}
         watermarks = {
             TopicPartition(topic_of(topic, self.topics), partition): Watermark(at_ms, 0, end, end)
-            for topic in range(min(self.topics, self.groups))
+            for topic, end in ends.items()
             for partition in range(self.partitions)
         }
         return Round(at_ms, self.ends(number), watermarks)
