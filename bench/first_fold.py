@@ -1,6 +1,7 @@
 """Measures the first fold of a large table: how long it takes, and the most memory that its processes have.
 
-    python -m bench.first_fold [--records 50000000] [--groups 10000] [--driver-memory 2g] [--unit 5000000] [--kills 0]
+    python -m bench.first_fold [--records 50000000] [--groups 10000] [--driver-memory 2g] [--unit 5000000] [--kills 0] \
+        [--rebuild]
 
 Each group commits the offsets of four partitions in turns, and one of its three members is replaced after every five
 hundred of its records. The table is written directly. Then `groupledger history` folds all of it, in units of --unit
@@ -12,6 +13,9 @@ from the records.
 With --kills, the processes get SIGKILL so often, each time at a random moment, and start again. The run prints how many
 seconds of work were lost, from the last unit that was done to each kill, and compares the rows of all groups with those
 of one fold of everything; it ends with 1 if any differ.
+
+With --rebuild, the history is made first, and what is measured and killed is `groupledger history --rebuild`. The run
+also ends with 1 if something is left in the folder of the tables aside.
 """
 
 from __future__ import annotations
@@ -40,11 +44,12 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from groupledger.jobs.derive import first_fold
-from groupledger.jobs.derive.history import update_history
+from groupledger.jobs.derive.history import rebuild_history, update_history
 from groupledger.jobs.derive.validate import damaged_groups
 from groupledger.jobs.process.session import spark_session
+from groupledger.jobs.warehouse.rebuild_units import FOLDER
 from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
-from groupledger.jobs.warehouse.storage import LocalStorage
+from groupledger.jobs.warehouse.storage import STATE_FOLDER, LocalStorage
 from groupledger.schemas.definitions import schema_of
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.coverage.rules.stretches import Reading
@@ -123,14 +128,15 @@ def write_records(warehouse: Path, records: int, groups: int) -> None:
         write_deltalake(str(warehouse / COORDINATOR_RECORDS.name), piece, mode="append")
 
 
-def fold(warehouse: Path, memory: str, unit: int) -> None:
+def fold(warehouse: Path, memory: str, unit: int, *, is_rebuild: bool) -> None:
     """Folds the table, and prints a line after each unit."""
     spark = spark_session("groupledger first fold", {"spark.driver.memory": memory})
     with (
         patch.object(first_fold, "RECORDS_PER_UNIT", unit),
         open_test_ledger(spark, warehouse) as ledger,
     ):
-        update_history(replace(ledger, say=lambda text: print(text, flush=True)), threading.Event())
+        job = rebuild_history if is_rebuild else update_history
+        job(replace(ledger, say=lambda text: print(text, flush=True)), threading.Event())
     spark.stop()
 
 
@@ -191,12 +197,13 @@ def main() -> None:
     parser.add_argument("--driver-memory", default="2g")
     parser.add_argument("--unit", type=int, default=first_fold.RECORDS_PER_UNIT)
     parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--rebuild", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fold", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--compare", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.fold:
-        fold(asked.fold, asked.driver_memory, asked.unit)
+        fold(asked.fold, asked.driver_memory, asked.unit, is_rebuild=asked.rebuild)
     elif asked.compare:
         count_differences(asked.compare, asked.driver_memory)
     else:
@@ -211,6 +218,10 @@ def measure(asked: argparse.Namespace) -> None:
         print(f"{asked.records:,} records of {asked.groups:,} groups are written", flush=True)
         common = [sys.executable, "-m", "bench.first_fold", "--driver-memory", asked.driver_memory]
         words = [*common, "--fold", folder, "--unit", f"{asked.unit}"]
+        if asked.rebuild:
+            run_once(words, math.inf, Counter())
+            print("the history is made; now it is rebuilt", flush=True)
+            words.append("--rebuild")
         most = Counter[str]()
         begun_s, lost_s = time.monotonic(), list[float]()
         # At the usual speed the kills are spread over the whole run.
@@ -224,6 +235,7 @@ def measure(asked: argparse.Namespace) -> None:
             run_once(words, math.inf, most)
         took_s = time.monotonic() - begun_s
         rows = {name: DeltaTable(warehouse / name).count() for name in ("generations", "members", "open_groups")}
+        left_aside = LocalStorage(warehouse).names(f"{STATE_FOLDER}/test/{FOLDER}")
         differing = 0
         if asked.kills:
             compared = subprocess.run([*common, "--compare", folder], stdout=subprocess.PIPE, text=True, check=True)
@@ -233,7 +245,7 @@ def measure(asked: argparse.Namespace) -> None:
     turns = -(-asked.records // asked.groups)
     generations = asked.groups * -(-turns // REPLACED_EVERY)
     expected = {"generations": generations, "members": generations + (MEMBERS - 1) * asked.groups}
-    sys.exit(int(rows != {**expected, "open_groups": asked.groups} or differing > 0))
+    sys.exit(int(rows != {**expected, "open_groups": asked.groups} or differing > 0 or bool(left_aside)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Folds a large table for the first time in units (`transforms.history.units`), and goes on after the last one.
+"""Folds a large table for the first time in units (`transforms.history.units`), and goes on after the last one. A large
+rebuild does the same (`jobs.derive.rebuild_in_units`).
 
 Each unit is folded from the states that the one before it has left in `open_groups`, as a micro-batch is. The note that
 is written before each unit (`jobs.warehouse.first_fold`) says what is folded, and where the unit ends. After a kill the
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
 
+    from deltalake import DeltaTable
     from pyspark.sql import DataFrame
 
     from groupledger.jobs.warehouse.ledger import Ledger
@@ -56,11 +58,23 @@ PARTS_OF_A_UNIT = 8
 
 @dataclass(frozen=True)
 class Part:
-    """What the fold of a unit has to know: the marks of coverage that it meets. `is_end`: all groups of the partitions
-    meet them, whether they have records in it or not."""
+    """What the fold of a unit has to know: the marks of coverage that it meets, and the tables that it continues and
+    writes. `is_end`: all groups of the partitions meet the marks, whether they have records in it or not."""
 
     marks: Marks
+    into: Ledger
     is_end: bool = False
+
+
+@dataclass(frozen=True)
+class FoldInUnits:
+    """A fold in units: how far it is, how that is noted, the tables that it writes, and what is done after the last
+    unit."""
+
+    progress: FirstFold
+    note: Callable[[FirstFold], None]
+    into: Ledger
+    finish: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -74,9 +88,10 @@ class Plan:
     topic_ids: set[str]
 
 
-def begin_first_fold(ledger: Ledger, version: int) -> FirstFold | None:
-    """Notes that a first fold is under way. Returns where a fold in units goes on; None if everything has to be folded
-    at once: it is little, or there are rows already, of an earlier release or with a checkpoint that is gone.
+def begin_first_fold(ledger: Ledger, version: int) -> FoldInUnits | None:
+    """Notes that a first fold is under way. Returns the fold in units, which goes on where it was; None if everything
+    has to be folded at once: it is little, or there are rows already, of an earlier release or with a checkpoint that
+    is gone.
 
     Raises InputError if the fold was begun with another table.
     """
@@ -89,45 +104,60 @@ def begin_first_fold(ledger: Ledger, version: int) -> FirstFold | None:
                 f"The table {COORDINATOR_RECORDS.name} is another one than the history has read: it was deleted and"
                 " created again. Restore the earlier one, or run `groupledger history --rebuild`."
             )
-        return before
+        return _first_fold(ledger, before)
     progress = FirstFold(table_id)
     note_first_fold(ledger.storage, ledger.lease, progress)
     forget_until(ledger.storage, ledger.cluster, Source.HISTORY)
-    counts = pa.table(delta.get_add_actions(flatten=True))["num_records"].to_pylist()
-    is_much = sum(RECORDS_PER_UNIT if each is None else each for each in counts) > RECORDS_PER_UNIT
-    is_new = is_much and all(is_empty(ledger, table) for table in (*DERIVED_TABLES, OPEN_GROUPS))
-    return progress if is_new else None
+    is_new = is_much(delta) and all(is_empty(ledger, table) for table in (*DERIVED_TABLES, OPEN_GROUPS))
+    return _first_fold(ledger, progress) if is_new else None
+
+
+def _first_fold(ledger: Ledger, progress: FirstFold) -> FoldInUnits:
+    return FoldInUnits(
+        progress=progress,
+        note=lambda after: note_first_fold(ledger.storage, ledger.lease, after),
+        into=ledger,
+        finish=lambda: rebuild_rebalance_stats(ledger),
+    )
+
+
+def is_much(records: DeltaTable) -> bool:
+    """Returns whether a version of `coordinator_records` has more records than a unit may have."""
+    counts = pa.table(records.get_add_actions(flatten=True))["num_records"].to_pylist()
+    return sum(RECORDS_PER_UNIT if each is None else each for each in counts) > RECORDS_PER_UNIT
 
 
 def fold_in_units(
     ledger: Ledger,
     version: int,
-    progress: FirstFold,
+    begun: FoldInUnits,
     fold: Callable[[DataFrame, Part], None],
     stop: threading.Event,
 ) -> bool:
-    """Folds what is left of a version of `coordinator_records`, by a call of `fold` for each unit, and counts
-    `rebalance_stats`. Returns False if it was stopped before the end."""
+    """Folds what is left of a version of `coordinator_records`, by a call of `fold` for each unit, and finishes.
+    Returns False if it was stopped before the end."""
+    progress, into = begun.progress, begun.into
     plan = _plan(ledger, version, progress)
     records = ledger.rows(COORDINATOR_RECORDS, version)
-    topic_names_of(ledger, records_of(ledger, records.where(at_or_after(progress.folded))), plan.topic_ids)
+    topic_names_of(ledger, records_of(ledger, records.where(at_or_after(progress.folded))), plan.topic_ids, into)
     marks = marks_of(ledger, plan.ends)
     count = progress.record_count + sum(unit.count for unit in plan.units)
     for unit in plan.units:
         progress = replace(progress, unit=unit.ends)
-        note_first_fold(ledger.storage, ledger.lease, progress)
+        begun.note(progress)
         if stop.is_set():
             return False
         files = AddedFiles(version, tuple(plan.paths[name] for name in sorted(unit.files)), unit.count)
         rows = rows_in(ledger, COORDINATOR_RECORDS, files)
-        fold(rows.where(at_or_after(progress.folded) & ~at_or_after(unit.ends)), Part(_marks_before(marks, unit.ends)))
+        rows = rows.where(at_or_after(progress.folded) & ~at_or_after(unit.ends))
+        fold(rows, Part(_marks_before(marks, unit.ends), into))
         folded = {**progress.folded, **unit.ends}
         progress = replace(progress, folded=folded, unit={}, record_count=progress.record_count + unit.count)
         ledger.say(f"history: {progress.record_count:,} of {count:,} records folded")
-    note_first_fold(ledger.storage, ledger.lease, progress)
+    begun.note(progress)
     if any(len(starts) > 1 for starts in marks.values()):
-        fold(ledger.empty(COORDINATOR_RECORDS), Part(marks, is_end=True))
-    rebuild_rebalance_stats(ledger)
+        fold(ledger.empty(COORDINATOR_RECORDS), Part(marks, into, is_end=True))
+    begun.finish()
     return True
 
 

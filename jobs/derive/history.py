@@ -3,9 +3,9 @@
 The first run folds all rows of the table, a large table in units (`first_fold`); later runs follow it as a stream, a
 micro-batch of new rows at a time. Each batch or unit writes the derived tables first and `open_groups` last: one that
 was killed in between is folded again from the old state and gives the same rows. A rebuild (`rebuild`) folds all
-records again and replaces each table in one Delta commit, `open_groups` last: readers see either the old table or the
-new one. Rows whose records retention has removed are carried over from the old tables
-(`transforms.history.carried_over`).
+records again, many in units (`rebuild_in_units`), and replaces each table in one Delta commit, `open_groups` last:
+readers see either the old table or the new one. Rows whose records retention has removed are carried over from the old
+tables (`transforms.history.carried_over`).
 
 A run reads and writes the rows of one cluster; several clusters share the tables.
 """
@@ -34,6 +34,7 @@ from groupledger.jobs.derive.rebalance_stats import (
     update_stats_of_many,
 )
 from groupledger.jobs.derive.rebalance_stretches import drop_stretches
+from groupledger.jobs.derive.rebuild_in_units import begin_rebuild
 from groupledger.jobs.derive.topic_names import topic_names_of
 from groupledger.jobs.derive.troubles import known_groups, look_for_anybody
 from groupledger.jobs.ingest.stream import Batches, must_stop, wait
@@ -45,6 +46,7 @@ from groupledger.jobs.warehouse.first_fold import first_fold_is_done, unfinished
 from groupledger.jobs.warehouse.known_until import note_until
 from groupledger.jobs.warehouse.ledger import floors_of
 from groupledger.jobs.warehouse.readers import reader_of
+from groupledger.jobs.warehouse.rebuild_units import end_units
 from groupledger.jobs.warehouse.rebuilds import (
     answer_request,
     is_requested,
@@ -118,14 +120,12 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     a commit that it would read is empty.
     """
     if is_unfinished(ledger.storage, ledger.cluster):
-        ledger.say("history: a rebuild was begun and not finished: it is made again")
+        ledger.say("history: a rebuild was begun and not finished: this pass finishes it")
         return rebuild_history(ledger, stop)
     if is_requested(ledger.storage, ledger.cluster):
         ledger.say("history: rebuilt, because records that it was built from have changed")
         return rebuild_history(ledger, stop)
-    # A checkpoint without a batch does not say where its query would begin.
-    checkpoint = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
-    is_first = checkpoint is None or checkpoint.planned_batch is None
+    is_first = not is_followed(ledger)
     missing = [table.name for table in TABLES if not ledger.exists(table)]
     if not is_first and {*missing} <= LATER_TABLES and (missing or is_of_older_release(ledger)):
         ledger.say("history: rebuilt, because an older release wrote it, which left out types of groups")
@@ -154,7 +154,8 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
 
 
 def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
-    """Folds all rows of `coordinator_records` again into the same tables; returns the number of rows written."""
+    """Folds all rows of `coordinator_records` again into the same tables, or goes on with a rebuild that is not
+    finished; returns the number of rows written."""
     request = rebuild_request(ledger.storage, ledger.cluster)
     check_commits(ledger.storage, COORDINATOR_RECORDS)
     prepare_beginning(ledger)
@@ -164,8 +165,18 @@ def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
     drop_stretches(ledger)
     set_checkpoint_aside(ledger.storage, ledger.lease, checkpoint_folder(ledger))
     totals = fold_all(ledger, stop, is_rebuild=True)
-    answer_request(ledger.storage, ledger.lease, request)
+    # A rebuild in units that was stopped goes on in the next pass.
+    if is_followed(ledger) or not is_unfinished(ledger.storage, ledger.cluster):
+        answer_request(ledger.storage, ledger.lease, request)
+        end_units(ledger.storage, ledger.lease)
     return totals
+
+
+def is_followed(ledger: Ledger) -> bool:
+    """Returns whether the checkpoint says how far the history is. One without a batch does not say where its query
+    would begin."""
+    checkpoint = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
+    return checkpoint is not None and checkpoint.planned_batch is not None
 
 
 def is_of_older_release(ledger: Ledger) -> bool:
@@ -212,24 +223,23 @@ def checkpoint_folder(ledger: Ledger) -> str:
 
 
 def fold_all(ledger: Ledger, stop: threading.Event, *, is_rebuild: bool = False) -> HistoryTotals:
-    """Folds the whole table, and then follows it as a stream. A first fold of a large table is in units, and goes on
-    after those that are folded. Anything else is one batch: a rebuild has to replace each table in one commit.
+    """Folds the whole table, and then follows it as a stream. A large table is folded in units, after those that are
+    folded already; anything else is one batch.
 
     A stream's first read of a table has no order. So one version of the table is folded, and the stream begins with the
     changes of that version, so that no row is left out.
     """
     version = ledger.version(COORDINATOR_RECORDS)
     totals = HistoryTotals({})
-    first = None if is_rebuild else begin_first_fold(ledger, version)
-    if first is None:
+    begun = (begin_rebuild if is_rebuild else begin_first_fold)(ledger, version)
+    if begun is None:
         totals.add(apply_batch(ledger, ledger.rows(COORDINATOR_RECORDS, version), is_rebuild=is_rebuild))
     elif not fold_in_units(
-        ledger, version, first, lambda records, part: totals.add(apply_batch(ledger, records, part=part)), stop
+        ledger, version, begun, lambda records, part: totals.add(apply_batch(ledger, records, part=part)), stop
     ):
         return totals
     follow(ledger, totals, stop, from_version=version)
-    checkpoint = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
-    if checkpoint is not None and checkpoint.planned_batch is not None:
+    if is_followed(ledger):
         first_fold_is_done(ledger.storage, ledger.lease)
     return totals
 
@@ -275,7 +285,7 @@ def apply_batch(
     part: Part | None = None,
 ) -> dict[str, int]:
     """Folds rows of `coordinator_records` and writes the result; returns the number of rows by table. `again` are
-    groups that were set aside and are folded again. `part` is what a unit of a first fold has to know;
+    groups that were set aside and are folded again. `part` is what a unit of a large fold has to know;
     `rebalance_stats` is not written then.
 
     Raises InputError if a state was written by a newer version of groupledger.
@@ -284,16 +294,20 @@ def apply_batch(
     try:
         found = extents_of(records)
         marks = marks_of(ledger, found.ends) if part is None else part.marks
-        is_end = part is not None and part.is_end
-        names = topic_names_of(ledger, records, found.topic_ids)
-        before = rebuild.HistoryBefore(ledger, found.extents) if is_rebuild else None
+        into, is_end = (ledger, False) if part is None else (part.into, part.is_end)
+        names = topic_names_of(ledger, records, found.topic_ids, into)
+        retained_from = {partition: first for partition, (first, _) in found.extents.items()}
+        before = rebuild.HistoryBefore(ledger, retained_from) if is_rebuild else None
         is_few = found.record_count <= RECORDS_PER_DRIVER_FOLD
         if before is not None:
             open_groups = before.open_groups(marks)
         elif is_few:
-            open_groups = open_groups_in_memory(ledger, records, found.groups, marks, is_end=is_end)
+            open_groups = open_groups_in_memory(into, records, found.groups, marks, is_end=is_end)
         else:
-            open_groups = open_groups_of(ledger, records)
+            open_groups = open_groups_of(into, records)
+        if is_end and into is not ledger:
+            # A group of which nothing was folded stays as it was carried over.
+            open_groups = open_groups.join(into.rows(GROUPS), "group_id", "left_semi")
         if again:
             open_groups = taken_back(open_groups, again)
         aside = Aside(ledger, open_groups, None if is_rebuild else again)
@@ -301,7 +315,7 @@ def apply_batch(
             ledger, (group_events(records, open_groups, marks, is_end=is_end), marks, names), aside.report
         )
         write = _apply_few if is_few else _apply_many
-        counts = write(ledger, folded, aside, before, is_counted=part is None)
+        counts = write(into, folded, aside, before, is_counted=part is None)
         if is_rebuild:
             remove_versions(ledger.storage, ledger.lease)
     except PythonException as error:

@@ -2,8 +2,8 @@
 
 A rebuild replaces one table after the other. Before the first it notes the versions of the tables
 (`jobs.warehouse.rebuilds`); after the last it removes the note. While the note exists, some tables are old and some
-new: the next pass over the history makes the rebuild again, and takes the rows to carry over from the noted versions.
-Delta keeps the files of a version for `delta.deletedFileRetentionDuration` (`schemas.tables.table`).
+new: the next pass over the history makes the rebuild again, or goes on with one in units (`rebuild_in_units`), and
+takes the rows to carry over from the noted versions. Delta keeps the files of a version for `delta.deletedFileRetentionDuration` (`schemas.tables.table`).
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ class HistoryBefore:
     """The history before a rebuild, and the groups that have lost records to retention. If a killed rebuild is
     repeated, both are the same."""
 
-    def __init__(self, ledger: Ledger, retained: Mapping[int, tuple[int, int]]) -> None:
-        """`retained` has, by partition of the log, the first and the last offset of the records that are left."""
+    def __init__(self, ledger: Ledger, retained_from: Mapping[int, int]) -> None:
+        """`retained_from` has, by partition of the log, the offset of the oldest record that is left."""
         self._ledger = ledger
         self._versions = versions_before(ledger.storage, ledger.cluster)
-        retained_from = {partition: first for partition, (first, _) in retained.items()}
         lost = horizons(self._rows(GROUPS), self._rows(GENERATIONS), retained_from).toArrow()
         self.has_lost = lost.num_rows > 0
         # Every table is joined with them: in memory they add nothing to its plan.

@@ -40,9 +40,10 @@ _NAMED_TOPICS = ", ".join(f"{name} array<struct<topic_id string, topic_name stri
 NEW_SAMPLES = timedelta(days=1)
 
 
-def topic_names_of(ledger: Ledger, records: DataFrame, mentioned: Collection[str]) -> dict[str, str]:
+def topic_names_of(ledger: Ledger, records: DataFrame, mentioned: Collection[str], into: Ledger) -> dict[str, str]:
     """Returns all known topic names by id, and writes newly learned ones into `topic_names`. `mentioned` are the topic
-    ids in the batch's `records`; the columns `topic_id` and `topic` of these are those of commits."""
+    ids in the batch's `records`; the columns `topic_id` and `topic` of these are those of commits. `into` is the
+    ledger, or has the tables aside that a rebuild writes."""
     names, awaited = known_names(ledger)
     unnamed = {*mentioned} - names.keys()
     learned = {topic_id: names[topic_id] for topic_id in awaited & names.keys()}
@@ -57,6 +58,8 @@ def topic_names_of(ledger: Ledger, records: DataFrame, mentioned: Collection[str
         learned |= {topic_id: found[topic_id] for topic_id in awaited & found.keys()}
     if learned:
         _rename(ledger, learned)
+        if into is not ledger:
+            _rename(into, learned)
         set_awaited(ledger, learned, is_awaited=False)
     return names
 

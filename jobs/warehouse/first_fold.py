@@ -29,7 +29,7 @@ REMEDY = "move it out of the warehouse and run `groupledger history --rebuild`"
 
 @dataclass(frozen=True)
 class FirstFold:
-    """The progress of a first fold of `coordinator_records`, which has the id `table_id` in Delta. By partition, all
+    """The progress of a fold of all of `coordinator_records`, which has the id `table_id` in Delta. By partition, all
     records before the offset in `folded` are folded, in number `record_count`. The unit that is being folded ends
     before the offsets in `unit`. Both are empty if everything is folded at once."""
 
@@ -45,7 +45,7 @@ class FirstFold:
 
 def unfinished_first_fold(storage: Listable, cluster: str) -> FirstFold | None:
     """Returns the progress of a first fold that was begun and not finished; None if there is no such fold."""
-    return read_note(storage, cluster, NAME, _parsed, REMEDY)
+    return read_note(storage, cluster, NAME, lambda text: parsed_fold(json.loads(text)), REMEDY)
 
 
 def is_history_made(storage: Listable, cluster: str) -> bool:
@@ -63,7 +63,7 @@ def first_fold_is_done(storage: Storage, lease: Lease) -> None:
         take_back(storage, lease, NAME)
 
 
-def _parsed(text: str) -> FirstFold:
-    fields: dict[str, Any] = json.loads(text)
+def parsed_fold(fields: Mapping[str, Any]) -> FirstFold:
+    """Returns the progress that a note has as JSON."""
     by_partition = {name: {int(key): at for key, at in fields[name].items()} for name in ("folded", "unit")}
     return FirstFold(**{**fields, **by_partition})

@@ -35,6 +35,7 @@ from groupledger.jobs.warehouse.lease import all_leases
 from groupledger.jobs.warehouse.notes import read_note, take_back, write_note
 from groupledger.jobs.warehouse.progress import note_path
 from groupledger.jobs.warehouse.readers import CHECKPOINTS, readers, unread_since
+from groupledger.jobs.warehouse.rebuild_units import drop_aside
 from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished, request_rebuild
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, open_storage
 from groupledger.jobs.warehouse.tables import Tables
@@ -248,9 +249,11 @@ def ask_for_rebuilds(run: Forgetting, say: Callable[[str], None]) -> None:
 
 
 def drop_notes(run: Forgetting) -> None:
-    """Deletes the small files with names of groups; the next pass makes them again."""
+    """Deletes the small files with names of groups, which the next pass makes again, and tables that a rebuild has left
+    aside."""
     for name in NOTES_WITH_GROUPS:
         run.storage.delete(note_path(run.cluster, name))
+    drop_aside(run.storage, run.lease_of(run.cluster))
 
 
 def equals(column: pa.ChunkedArray, value: str) -> np.ndarray[Any, Any]:

@@ -2,8 +2,8 @@
 
 Maintenance must not remove rows that a reader has not read, nor the part of Delta's log that it has to read. Delta's
 streaming source notes its position as `reservoirVersion` and `index` (`DeltaSourceOffset.scala`): everything below the
-version is read, and the version itself if the index is not below 0. A first fold of the history that is not finished
-has no checkpoint yet, and counts as a reader that has read nothing.
+version is read, and the version itself if the index is not below 0. A first fold of the history, or a rebuild in units,
+that is not finished has no checkpoint yet, and counts as a reader that has read nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from groupledger.jobs.warehouse.checkpoint import source_offset, whole_checkpoint
 from groupledger.jobs.warehouse.delta_log import added_by, open_table
 from groupledger.jobs.warehouse.first_fold import unfinished_first_fold
+from groupledger.jobs.warehouse.rebuild_units import unfinished_units
 from groupledger.jobs.warehouse.storage import STATE_FOLDER
 from groupledger.schemas.instants import EPOCH
 
@@ -49,9 +50,9 @@ def readers(storage: Storage) -> list[Reader]:
             if reader is not None:
                 found.append(reader)
     for cluster in storage.names(STATE_FOLDER):
-        fold = unfinished_first_fold(storage, cluster)
-        if fold is not None:
-            found.append(Reader(cluster, "history", fold.table_id, 0))
+        units = unfinished_units(storage, cluster)
+        folds = (unfinished_first_fold(storage, cluster), None if units is None else units.fold)
+        found += [Reader(cluster, "history", fold.table_id, 0) for fold in folds if fold is not None]
     return found
 
 

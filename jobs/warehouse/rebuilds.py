@@ -4,8 +4,8 @@
 have folded. The next pass of the history makes the rebuild, and then notes in `rebuild_answer` which request it has
 answered. A request that came during a rebuild is a new one, and stays open.
 
-`rebuild`: the versions of the history's tables when a rebuild began. While this note exists, some of these tables are
-those before the rebuild, and others those after it.
+`rebuild`: the versions of the history's tables when a rebuild began. While this note exists, some of these tables may
+be those before the rebuild, and others those after it. `rebuild_units` says how far a large one is.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import time
 import uuid
 from contextlib import contextmanager, suppress
@@ -81,6 +82,10 @@ class Storage(Listable, Protocol):
 
     def delete(self, name: str) -> None:
         """Removes a file; it is no error if the file is gone already."""
+        ...
+
+    def delete_folder(self, name: str) -> None:
+        """Removes a folder with all that is in it; it is no error if it is gone already."""
         ...
 
 
@@ -148,6 +153,10 @@ class LocalStorage:
 
     def delete(self, name: str) -> None:
         (self.root / name).unlink(missing_ok=True)
+
+    def delete_folder(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.root / name)
 
     @contextmanager
     def _temporary(self, name: str, text: str) -> Iterator[Path]:
@@ -244,6 +253,9 @@ class HadoopStorage:
 
     def delete(self, name: str) -> None:
         self._files.delete(self._path(name), False)
+
+    def delete_folder(self, name: str) -> None:
+        self._files.delete(self._path(name), True)
 
     def _put(self, name: str, text: str, *, overwrite: bool) -> None:
         stream = self._files.create(self._path(name), overwrite)

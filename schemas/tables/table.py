@@ -53,8 +53,8 @@ class TableRetention:
 
 OF_HISTORY = TableRetention()
 """The retention of records and of the history. Their log is kept longer than the longest downtime that a streaming
-reader may have (`maintain.reader_downtime_days_max`). If a rebuild is killed, it is made again from the versions with
-which it began."""
+reader may have (`maintain.reader_downtime_days_max`). If a rebuild is killed, the next pass still needs the versions
+with which it began."""
 OF_SAMPLES = TableRetention(log_hours=24)
 OF_STATE = TableRetention(log_hours=48)
 """The retention of tables whose rows describe the present, and are written again in each pass."""

@@ -125,15 +125,20 @@ def test_kills_and_stops(
 def test_a_rebuild_in_between(
     spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Goal: a rebuild that is asked for before the first fold has ended takes the place of what is left of it."""
+    """Goal: a rebuild that is asked for before the first fold has ended takes the place of what is left of it. One that
+    was stopped starts over if it is asked for again, since records that it has folded have changed."""
     append(spark, tmp_path, simulated.rows)
     monkeypatch.setattr(PER_UNIT, simulated.rows.count() // 3)
     fold(spark, tmp_path, units_max=1)
     assert progress(tmp_path) is not None
-    with open_test_ledger(spark, tmp_path) as ledger:
-        request_rebuild(ledger.storage, ledger.lease, "records were decoded again", 0)
-    assert fold(spark, tmp_path) == []
+    begun = []
+    for units_max in (1, 1_000):
+        with open_test_ledger(spark, tmp_path) as ledger:
+            request_rebuild(ledger.storage, ledger.lease, "records were decoded again", 0)
+        begun.append(fold(spark, tmp_path, units_max)[0])
+    assert begun[0] == begun[1]
     assert progress(tmp_path) is None
+    assert fold(spark, tmp_path) == []
     assert_equal_tables(tmp_path, whole)
 
 

@@ -49,3 +49,7 @@ class HeldStorage(LocalStorage):
     def delete(self, name: str) -> None:
         self._count()
         super().delete(name)
+
+    def delete_folder(self, name: str) -> None:
+        self._count()
+        super().delete_folder(name)

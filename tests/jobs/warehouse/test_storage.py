@@ -42,6 +42,10 @@ def keeps_its_promises(storage: Storage) -> None:
     storage.delete("d/b")
     storage.delete("d/b")
     assert storage.names("d") == ["c"]
+    storage.write("e/f/g", "")
+    storage.delete_folder("e")
+    storage.delete_folder("e")
+    assert (storage.names("e"), storage.read("e/f/g")) == ([], None)
 
 
 def test_local(tmp_path: Path) -> None:
