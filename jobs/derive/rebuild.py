@@ -3,7 +3,8 @@
 A rebuild replaces one table after the other. Before the first it notes the versions of the tables
 (`jobs.warehouse.rebuilds`); after the last it removes the note. While the note exists, some tables are old and some
 new: the next pass over the history makes the rebuild again, or goes on with one in units (`rebuild_in_units`), and
-takes the rows to carry over from the noted versions. Delta keeps the files of a version for `delta.deletedFileRetentionDuration` (`schemas.tables.table`).
+takes the rows to carry over from the noted versions. Delta keeps the files of a version for
+`delta.deletedFileRetentionDuration` (`schemas.tables.table`).
 """
 
 from __future__ import annotations

@@ -55,25 +55,18 @@ def begin_rebuild(ledger: Ledger, version: int) -> FoldInUnits | None:
     if units is None or not _may_go_on(ledger, units, table_id, request):
         if not is_much(delta):
             return None
-        units = _begin(
-            ledger,
-            version,
-            RebuildUnits(
-                fold=FirstFold(table_id),
-                folder=new_folder(ledger.cluster),
-                versions=versions_before(ledger.storage, ledger.cluster),
-                retained_from={},
-                request=request,
-                release=RELEASE,
-            ),
-        )
-    into, before = _aside(ledger, units), units
+        units = _begin(ledger, version, table_id, request)
+    return _going_on(ledger, units)
+
+
+def _going_on(ledger: Ledger, units: RebuildUnits) -> FoldInUnits:
+    into = _aside(ledger, units)
     into.create(*FOLDED_TABLES)
     return FoldInUnits(
         progress=units.fold,
-        note=lambda after: note_units(ledger.storage, ledger.lease, replace(before, fold=after)),
+        note=lambda progress: note_units(ledger.storage, ledger.lease, replace(units, fold=progress)),
         into=into,
-        finish=lambda: _replace_tables(ledger, into, HistoryBefore(ledger, before.retained_from)),
+        finish=lambda: _replace_tables(ledger, into, HistoryBefore(ledger, units.retained_from)),
     )
 
 
@@ -83,12 +76,19 @@ def _may_go_on(ledger: Ledger, units: RebuildUnits, table_id: str, request: str 
     return is_same and units.fold.is_in_units and all(map(_aside(ledger, units).exists, FOLDED_TABLES))
 
 
-def _begin(ledger: Ledger, version: int, units: RebuildUnits) -> RebuildUnits:
+def _begin(ledger: Ledger, version: int, table_id: str, request: str | None) -> RebuildUnits:
     """Notes a new rebuild, and writes the states from which groups without their first records go on."""
     offset = F.col("kafka_offset")
     records = ledger.rows(COORDINATOR_RECORDS, version).groupBy("kafka_partition").agg(F.min(offset), F.max(offset))
     extents = {partition: (first, last) for partition, first, last in records.collect()}
-    units = replace(units, retained_from={partition: first for partition, (first, _) in extents.items()})
+    units = RebuildUnits(
+        fold=FirstFold(table_id),
+        folder=new_folder(ledger.cluster),
+        versions=versions_before(ledger.storage, ledger.cluster),
+        retained_from={partition: first for partition, (first, _) in extents.items()},
+        request=request,
+        release=RELEASE,
+    )
     note_units(ledger.storage, ledger.lease, units)
     drop_aside(ledger.storage, ledger.lease)
     into = _aside(ledger, units)
