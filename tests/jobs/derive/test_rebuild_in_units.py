@@ -40,7 +40,7 @@ ASIDE = "_groupledger/test/rebuild_aside"
 OLD, NEW, NEWER = "2026-01-03", "2026-01-04", "2026-01-05"
 TABLES_OF_UNIT = len(TABLES) - 1  # rebalance_stats is counted at the end
 SILENT = "mix-0000"  # has no record that retention has left
-UNITS = 4
+UNITS = 3
 
 
 class KilledError(Exception):
