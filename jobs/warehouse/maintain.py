@@ -14,6 +14,7 @@ An error in one table is reported as a finding and does not stop the others. The
 - VACUUM deletes files that were removed more than `maintain.deleted_file_hours` ago. It waits if a reader has left rows
   unread for longer than these hours, or for longer than `reader_downtime_days_max`. It also waits for an unfinished
   rebuild of the history, which needs the versions of the tables from its beginning.
+- It deletes tables that a killed rebuild has left aside (`rebuild_units`).
 
 Some tables that are partitioned by date are not partitioned by `cluster`. To change that, Delta would have to write all
 rows of the table again, in one commit that ends every stream over it. It is not needed either: a file, also a merged
@@ -46,6 +47,7 @@ from groupledger.jobs.warehouse.merged_files import (
     merge_files,
 )
 from groupledger.jobs.warehouse.readers import readers, unread_since
+from groupledger.jobs.warehouse.rebuild_units import drop_aside
 from groupledger.jobs.warehouse.rebuilds import is_unfinished
 from groupledger.jobs.warehouse.retention import Floor, with_floors, with_history_floor
 from groupledger.jobs.warehouse.sorted_dates import sort_date, unsorted_dates
@@ -266,6 +268,8 @@ def maintain(
             try:
                 taken = Lease(storage, name, COMMAND, settings.lease.duration_s)
                 with nullcontext(own.get(name)) if is_dry_run or name in own else taken as lease:
+                    if lease is not None and name == cluster and not is_dry_run:
+                        drop_aside(storage, lease)
                     commits = nobody if lease is None else Commits(warehouse, (lease,))
                     steps += _of_tables(replace(run, cluster=cluster, commits=commits), written, say)
             except OutsideError as error:

@@ -7,7 +7,7 @@ looks for. The note says how far they are. It counts only beside the note of the
 still needs the records, so that maintenance must not remove any.
 
 A deletion has no token. So a folder gets a name that no other has, and is deleted only by a writer that finds its lease
-in force after it has read the note and the names: a later writer goes on with the folder of the note, or begins one
+in force after it has read the names and the note: a later writer goes on with the folder of the note, or begins one
 that was not among the names.
 """
 
@@ -71,8 +71,8 @@ def end_units(storage: Storage, lease: Lease) -> None:
 
 def drop_aside(storage: Storage, lease: Lease) -> None:
     """Deletes the tables of rebuilds that are over. Raises OutsideError if the lease is lost."""
-    units = unfinished_units(storage, lease.held)
     folders = [f"{_folder(lease.held)}/{name}" for name in storage.names(_folder(lease.held))]
+    units = unfinished_units(storage, lease.held)  # after the names: a folder is noted before it is made
     lease.look()
     for folder in folders:
         if units is None or folder != units.folder:

@@ -18,8 +18,10 @@ from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.warehouse.ledger import floors_of
 from groupledger.jobs.warehouse.maintain import maintain
 from groupledger.jobs.warehouse.merged_files import merge_files
+from groupledger.jobs.warehouse.rebuild_units import new_folder
 from groupledger.jobs.warehouse.rebuilds import note_versions, remove_versions
 from groupledger.jobs.warehouse.retention import Floor
+from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -162,6 +164,20 @@ def test_an_unfinished_rebuild_keeps_its_past(warehouse: Path) -> None:
     with writer(warehouse, "west") as ledger:
         remove_versions(ledger.storage, ledger.lease)
     assert "deleted" in run(warehouse, settings())["east", "groups", "vacuum"].outcome
+
+
+def test_what_a_killed_rebuild_has_left_aside(warehouse: Path) -> None:
+    """Goal: tables aside that no rebuild goes on with are deleted, by whoever holds their cluster's lease."""
+    storage, left = LocalStorage(warehouse), {each: new_folder(each) for each in ("east", "west")}
+    for folder in left.values():
+        storage.write(f"{folder}/groups/file", "")
+    run(warehouse, settings(), is_dry_run=True)
+    with writer(warehouse, "west"):
+        run(warehouse, settings())
+    assert {each: storage.names(folder.rpartition("/")[0]) for each, folder in left.items()} == {
+        "east": [],
+        "west": [left["west"].rpartition("/")[2]],
+    }
 
 
 def test_how_long_the_past_is_kept(warehouse: Path) -> None:
