@@ -105,9 +105,9 @@ def _of_round(row: Answer) -> str:
 
 
 def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
-    """Yields the lines of a verdict for a terminal: how the group was at the end, then diagnosed trouble, then episodes
-    without a diagnosis. If there is no trouble, the lines are about normal operation, such as a deployment; without
-    that, about the root of most rebalances."""
+    """Yields the lines of a verdict for a terminal: first diagnosed trouble, then episodes without a diagnosis. If
+    there are neither, the lines are about normal operation, such as a deployment; without that, about the root of most
+    rebalances. How the group was at the end comes last."""
     from groupledger.jobs.ask.diagnosis import diagnosis_lines, is_shown, left_over
     from groupledger.jobs.ask.incidents import episode_lines
     from groupledger.jobs.ask.verdict import others
@@ -120,8 +120,6 @@ def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
         *(diagnosis_lines(each, since, as_of, others(each, verdict["episodes"])) for each in shown),
         *(episode_lines(each, since, as_of) for each in episodes),
     ]
-    if verdict["last_round"] is not None:
-        yield _of_round(verdict["last_round"])
     for each in lines[:EPISODES_MAX]:
         yield from each
     if len(lines) > EPISODES_MAX:
@@ -131,6 +129,8 @@ def verdict_lines(verdict: Answer, since: datetime) -> Iterator[str]:
     elif not lines:
         yield f"Most rebalances of this time that have a known cause: {verdict['root']}. {verdict['advice']}"
         yield f"    change: {verdict['setting_to_change']}"
+    if verdict["last_round"] is not None:
+        yield _of_round(verdict["last_round"])
     for each in verdict["quiet_topics"]:
         yield f"{printable(each['topic'])} has had no new records since {in_zone(each['no_records_since'])}."
     yield ""
