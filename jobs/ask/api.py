@@ -145,11 +145,12 @@ class Ledger:
         if last is None:
             raise NotKnownError(str(asked.not_known))
         entries, verdict = why(asked.tables, group, begin or last - WINDOW, end)
+        last_round = verdict["last_round"]
         return Why(
             diagnoses=typed(Diagnosis, verdict["diagnosis"]),
             episodes=typed(Episode, verdict["episodes"]),
             quiet_topics=typed(QuietTopic, verdict["quiet_topics"]),
-            last_round=next(iter(typed(LastRound, [verdict["last_round"]] if verdict["last_round"] else [])), None),
+            last_round=None if last_round is None else typed(LastRound, [last_round])[0],
             entries=typed(Entry, entries),
             root=verdict["root"],
             advice=verdict["advice"],

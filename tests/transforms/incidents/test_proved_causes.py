@@ -282,11 +282,11 @@ from tests.transforms.incidents.group_rows import (
             },
         ),
         (
-            "catching_up",  # with what was written while nobody owned the partition
+            "catching_up",  # with what was written while it had no members
             {
                 "members": [member("m0", 1.9, None)],
                 **sampled(
-                    lag(0, 0, 50, 90, "stopped", owner=None, owned=False),
+                    lag(0, 0, 50, 90, "stopped", owner=None, owned=False, group_state="Empty"),
                     *(lag(at, 0, 50 * at - 50, 400 + at, "stalled") for at in (2, 3)),
                 ),
             },
@@ -404,3 +404,17 @@ def test_an_incident_proves_its_cause(cause: Any) -> None:
     (first,) = found(incidents=[incident(cause.kind)])
     assert (first["cause"], first["explanation"], first["advice"]) == (cause.name, f"What {cause.kind} says.", None)
     assert first["severity"] == "error"
+
+
+def test_few_rounds_are_read() -> None:
+    """Goal: however many rounds an episode has, the lag of a few of them is read: each is a read of the table."""
+    rows = sampled(*(lag(at / 10, 0, 50 + at, 90 + 2 * at, "growing") for at in range(200)))
+    asked: set[Any] = set()
+
+    def lag_at(at: Any) -> Any:
+        asked.add(at)
+        return rows["lag_at"](at)
+
+    (only,) = found(members=MEMBERS, rounds=rows["rounds"], lag_at=lag_at)
+    assert only["cause"] == "slower_than_producers"
+    assert len(asked) <= 5

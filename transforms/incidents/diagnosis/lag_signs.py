@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from itertools import dropwhile, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, MODERN_REBALANCING
+from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING, EMPTY, MODERN_REBALANCING
 from groupledger.schemas.kinds import signs
 from groupledger.schemas.kinds.incidents import PARTITION_NOT_READ
 from groupledger.schemas.words import LagStatus
@@ -55,7 +55,7 @@ _STANDING = {LagStatus.STOPPED, LagStatus.STALLED, LagStatus.WAITING_FOR_TRANSAC
 class LagSeen:
     """Holds the lag of an episode. `rows` are the rows of its last round, and `lagging` those of them that are judged.
     `committed` and `produced` say, by topic and partition, how far commits and ends advanced to the last round from the
-    first one that shows the pace of the present owners, which took `lasted`; they are None if there is only one round.
+    first one that shows the pace of the present members, which took `lasted`; they are None if there is only one round.
     `began_at` is the first round of the episode that is known."""
 
     rows: Sequence[Row] = ()
@@ -89,10 +89,11 @@ def lag_seen(episode: TroubleEpisode, rows: DiagnosisRows) -> LagSeen:
     lagging = [row for row in found if worst and SEVERITY[row["status"]] == worst]
     if episode.is_change and not worst:
         lagging = [row for row in found if row["lag"]]
-    known = _known_rounds(episode, rows, {_place(row) for row in lagging})
-    if not known or known == [last]:
-        return LagSeen(rows=found, lagging=lagging)
-    first = _first_owned(known, rows, {_place(row) for row in lagging})
+    places = {_place(row) for row in lagging}
+    began_at = _first_known(episode.rounds, rows, places)
+    first = _first_known(_since_members(episode.rounds), rows, places)
+    if first == last:
+        return LagSeen(rows=found, lagging=lagging, began_at=began_at)
     before = {_place(row): row for row in rows.lag_at(first)}
     committed = _went_on(found, before, "committed_offset")
     return LagSeen(
@@ -101,29 +102,28 @@ def lag_seen(episode: TroubleEpisode, rows: DiagnosisRows) -> LagSeen:
         committed=committed,
         produced=_went_on(found, before, "high_watermark"),
         lasted=last - first,
-        began_at=known[0],
+        began_at=began_at,
     )
 
 
-def _known_rounds(episode: TroubleEpisode, rows: DiagnosisRows, places: AbstractSet[Place]) -> list[datetime]:
-    """Returns the rounds of an episode from the first one on in which commits and ends of some partitions are of one
-    time."""
+def _first_known(rounds: Sequence[Row], rows: DiagnosisRows, places: AbstractSet[Place]) -> datetime:
+    """Returns the first of some rounds in which commits and ends of some partitions are of one time, or else the last
+    round."""
 
-    def is_unknown(at: datetime) -> bool:
-        return any(row["status"] == LagStatus.UNKNOWN for row in rows.lag_at(at) if _place(row) in places)
+    def is_known(at: datetime) -> bool:
+        return not any(row["status"] == LagStatus.UNKNOWN for row in rows.lag_at(at) if _place(row) in places)
 
-    return [*dropwhile(is_unknown, (each["sampled_at"] for each in episode.rounds))]
+    instants: list[datetime] = [each["sampled_at"] for each in rounds]
+    return next(filter(is_known, instants), instants[-1])
 
 
-def _first_owned(rounds: Sequence[datetime], rows: DiagnosisRows, places: AbstractSet[Place]) -> datetime:
-    """Returns the first round after those in which nobody owned some partitions: what was produced until then says
-    nothing of the pace of those who own them now. If nobody does, or only for a short time, that is the first round."""
-
-    def is_unowned(at: datetime) -> bool:
-        return any(row["owned"] is False for row in rows.lag_at(at) if _place(row) in places)
-
-    owned = [*takewhile(lambda at: not is_unowned(at), reversed(rounds))]
-    return owned[-1] if owned and owned[0] - owned[-1] >= STANDS_FOR_LONG else rounds[0]
+def _since_members(rounds: Sequence[Row]) -> Sequence[Row]:
+    """Returns the rounds after those in which the group had no members: what was produced until then says nothing of
+    the pace of the members that it has now. Returns all rounds if it has none, or has had them for a short time only.
+    The sums say so: no lag is read for it."""
+    since = [*takewhile(lambda each: each["group_state"] != EMPTY, reversed(rounds))]
+    is_long = bool(since) and since[0]["sampled_at"] - since[-1]["sampled_at"] >= STANDS_FOR_LONG
+    return since[::-1] if is_long else rounds
 
 
 def owners_went_on(episode: TroubleEpisode, seen: LagSeen, rows: DiagnosisRows) -> bool:
