@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -24,6 +24,7 @@ from groupledger.jobs.warehouse.upsert import upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.coverage.rules.stretches import Reading
 from lab.warehouses.ledgers import open_test_ledger
+from tests.jobs.derive.killed import KilledError, killing
 from tests.jobs.simulated_log import append, assert_equal_tables
 
 if TYPE_CHECKING:
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
 PER_UNIT = "groupledger.jobs.derive.first_fold.RECORDS_PER_UNIT"
 FOLDED = "records folded"
 TABLES_OF_UNIT = len(TABLES) - 1  # rebalance_stats is counted at the end
-
-
-class KilledError(Exception):
-    """Stands for a SIGKILL: nothing after it happens, and what is written stays written."""
 
 
 def fold(spark: SparkSession, warehouse: Path, units_max: int = 1_000) -> list[str]:
@@ -76,15 +73,6 @@ def test_kills_and_stops(
     for number, rows in enumerate(first):
         append(spark, tmp_path, rows, f"2026-01-{number // 2 + 1:02}")
     monkeypatch.setattr(PER_UNIT, count // 5)
-    left = TABLES_OF_UNIT + 3
-
-    def killing(*arguments: Any) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise KilledError
-        upsert_arrow(*arguments)
-
     read: list[int] = []
 
     def counting(ledger: Ledger, which: Table, files: AddedFiles) -> DataFrame:
@@ -93,7 +81,7 @@ def test_kills_and_stops(
 
     monkeypatch.setattr("groupledger.jobs.derive.first_fold.rows_in", counting)
     with monkeypatch.context() as patched:
-        patched.setattr("groupledger.jobs.derive.history.upsert_arrow", killing)
+        patched.setattr("groupledger.jobs.derive.history.upsert_arrow", killing(upsert_arrow, TABLES_OF_UNIT + 3))
         with pytest.raises(KilledError):
             fold(spark, tmp_path)
     killed = progress(tmp_path)

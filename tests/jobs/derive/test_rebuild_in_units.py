@@ -25,6 +25,7 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.transforms.coverage.rules.stretches import Reading
 from lab.warehouses.ledgers import open_test_ledger
+from tests.jobs.derive.killed import KilledError, killing
 from tests.jobs.simulated_log import append, assert_equal_tables, content, run, table
 
 if TYPE_CHECKING:
@@ -41,24 +42,6 @@ OLD, NEW, NEWER = "2026-01-03", "2026-01-04", "2026-01-05"
 TABLES_OF_UNIT = len(TABLES) - 1  # rebalance_stats is counted at the end
 SILENT = "mix-0000"  # has no record that retention has left
 UNITS = 3
-
-
-class KilledError(Exception):
-    """Stands for a SIGKILL: nothing after it happens, and what is written stays written."""
-
-
-def killing(write: Callable[..., Any], survived: int) -> Callable[..., None]:
-    """Returns a write that kills its caller after so many calls."""
-    left = survived
-
-    def act(*arguments: Any) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise KilledError
-        write(*arguments)
-
-    return act
 
 
 def pass_over(spark: SparkSession, warehouse: Path, job: Callable[..., Any] = update_history) -> list[int]:
