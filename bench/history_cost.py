@@ -205,7 +205,8 @@ class GroupLogs:
         generation = self._generations[group] = self._generations[group] + 1
         slots = self._slots[group]
         slots[generation % len(slots)] = f"member-{group}-{generation}-new"
-        yield self._row(group, record_type="group_metadata", record_json=json.dumps(self._metadata(generation, slots)))
+        record = group_metadata(generation, slots, "orders", self._case.units, self._next * 1_000)
+        yield self._row(group, record_type="group_metadata", record_json=record)
         for partition in range(min(self._case.units, 50)):
             commit = {"topic": "orders", "partition": partition, "offset": generation, "commit_timestamp_ms": 0}
             yield self._row(group, record_type="offset_commit", offset_commit=commit)
@@ -222,31 +223,32 @@ class GroupLogs:
             **fields,
         }
 
-    def _metadata(self, generation: int, slots: list[str]) -> dict[str, Any]:
-        return {
-            "generation": generation,
-            "protocol_type": "consumer",
-            "protocol": "range",
-            "leader": slots[0],
-            "current_state_timestamp_ms": self._next * 1_000,
-            "members": [
-                {
-                    "member_id": member_id,
-                    "group_instance_id": None,
-                    "client_id": "bench",
-                    "client_host": "/127.0.0.1",
-                    "session_timeout_ms": 45_000,
-                    "rebalance_timeout_ms": 300_000,
-                    "consumer_subscription": {"topics": ["orders"], "owned_partitions": [], "rack_id": None},
-                    "consumer_assignment": {
-                        "assigned_partitions": [
-                            {"topic": "orders", "partitions": list(range(slot, self._case.units, len(slots)))}
-                        ]
-                    },
-                }
-                for slot, member_id in enumerate(slots)
-            ],
-        }
+
+def group_metadata(generation: int, slots: list[str], topic: str, partitions: int, at_ms: int) -> str:
+    """Returns the record of a generation. Its members own in turn the partitions of a topic."""
+    record = {
+        "generation": generation,
+        "protocol_type": "consumer",
+        "protocol": "range",
+        "leader": slots[0],
+        "current_state_timestamp_ms": at_ms,
+        "members": [
+            {
+                "member_id": member_id,
+                "group_instance_id": None,
+                "client_id": "bench",
+                "client_host": "/127.0.0.1",
+                "session_timeout_ms": 45_000,
+                "rebalance_timeout_ms": 300_000,
+                "consumer_subscription": {"topics": [topic], "owned_partitions": [], "rack_id": None},
+                "consumer_assignment": {
+                    "assigned_partitions": [{"topic": topic, "partitions": list(range(slot, partitions, len(slots)))}]
+                },
+            }
+            for slot, member_id in enumerate(slots)
+        ],
+    }
+    return json.dumps(record)
 
 
 if __name__ == "__main__":

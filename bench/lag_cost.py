@@ -29,12 +29,14 @@ from groupledger.jobs.derive.lag import update_lag
 from groupledger.jobs.ingest.samples import batch_of
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.session import spark_session
+from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
 from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.lag import LAG
 from groupledger.schemas.tables.watermarks import WATERMARKS
+from groupledger.transforms.coverage.rules.stretches import Reading
 from lab.warehouses.ledgers import open_test_ledger
 
 if TYPE_CHECKING:
@@ -150,6 +152,15 @@ class Past:
 
 def _topic(numbers: Any) -> list[str]:
     return [f"topic-{each % TOPICS}" for each in numbers]
+
+
+def write_whole_log(ledger: Ledger) -> LedgerSource:
+    """Notes that the ledger has read the whole log of each partition of `__consumer_offsets`."""
+    born = Reading(from_offset=0, complete_from=0, complete_from_ms=0)
+    readings = {partition: [born] for partition in range(OFFSETS_PARTITIONS)}
+    source = LedgerSource(CAPTURE, TopicIdentity("c", "t", OFFSETS_PARTITIONS), readings)
+    write_source(ledger.storage, ledger.cluster, source)
+    return source
 
 
 def table_rows(table: Table, cluster: str, columns: dict[str, Any]) -> pa.Table:

@@ -19,12 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from bench.history_cost import SHARES, write_closed_rows
-from bench.lag_cost import CLOSED_ROWS_A_DAY, OFFSETS_PARTITIONS, TOPIC_PARTITIONS, Past, by_history
+from bench.lag_cost import CLOSED_ROWS_A_DAY, TOPIC_PARTITIONS, Past, by_history, write_whole_log
 from groupledger.jobs.derive.history import TABLES, update_history
 from groupledger.jobs.derive.offset_events import update_offset_events
-from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.transforms.coverage.rules.stretches import Reading
 
 if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
@@ -34,10 +32,7 @@ PASSES = 5
 
 def measure(ledger: Ledger, past: Past, days: int) -> tuple[float, str]:
     """Returns the median of the seconds of the passes after the first two, which warm up, and what the first took."""
-    born = Reading(from_offset=0, complete_from=0, complete_from_ms=0)
-    identity = TopicIdentity("c", "t", OFFSETS_PARTITIONS)
-    readings = {partition: [born] for partition in range(OFFSETS_PARTITIONS)}
-    write_source(ledger.storage, ledger.cluster, LedgerSource(CAPTURE, identity, readings))
+    write_whole_log(ledger)
     ledger.create(COORDINATOR_RECORDS, *SHARES, *TABLES)
     write_closed_rows(ledger, days * CLOSED_ROWS_A_DAY)
     rounds = days * past.rounds_a_day

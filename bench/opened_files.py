@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.history_cost import Case, GroupLogs
-from bench.lag_cost import OFFSETS_PARTITIONS, TOPIC_PARTITIONS, Past, table_rows
+from bench.lag_cost import OFFSETS_PARTITIONS, TOPIC_PARTITIONS, Past, table_rows, write_whole_log
 from groupledger.jobs.derive import history, offset_events
 from groupledger.jobs.derive.coordinator_faults import coordinator_faults
 from groupledger.jobs.derive.groups_to_judge import places
@@ -32,7 +32,6 @@ from groupledger.jobs.derive.offset_events import update_offset_events
 from groupledger.jobs.ingest.samples import batch_of
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.session import spark_session
-from groupledger.jobs.warehouse.source import CAPTURE, LedgerSource, TopicIdentity, write_source
 from groupledger.jobs.warehouse.task_files import write_here
 from groupledger.jobs.warehouse.topic_until import known_until_ms
 from groupledger.schemas.arrow import arrow_schema
@@ -51,7 +50,6 @@ from groupledger.schemas.tables.offset_events import OFFSET_EVENTS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.schemas.words import Completeness, CoordinatorEventKind, LeaveCause, Source
-from groupledger.transforms.coverage.rules.stretches import Reading
 from lab.warehouses.ledgers import open_test_ledger
 from lab.warehouses.opened_files import opened_files
 
@@ -159,9 +157,7 @@ READ_OF_JUDGED = {
 def write_past(ledger: Ledger, days: int) -> None:
     """Writes days of records, samples, lag, log lines and closed history, a round in each file."""
     partitions = np.arange(OFFSETS_PARTITIONS)
-    born = Reading(from_offset=0, complete_from=0, complete_from_ms=0)
-    identity = TopicIdentity("c", "t", OFFSETS_PARTITIONS)
-    write_source(ledger.storage, ledger.cluster, LedgerSource(CAPTURE, identity, {int(p): [born] for p in partitions}))
+    write_whole_log(ledger)
     numbers = np.arange(0, days * PAST.rounds_a_day, PAST.rounds_a_day // FILES_A_DAY)
     makers: dict[Table, Callable[[str, Any], pa.Table]] = {
         COORDINATOR_RECORDS: PAST.commits,
