@@ -2,7 +2,7 @@
 
     python -m bench.month [--days 30] [--groups 100] [--keep DIRECTORY]
 
-Four times a day the topic has new records and samples, and a pass follows: history, lag, offset events and incidents,
+Twice a day the topic has new records and samples, and a pass follows: history, lag, offset events and incidents,
 as `pipeline` runs them, and then maintenance. A round is a quarter of an hour. In each round all groups commit; every
 fourth hour each group replaces a member, and each day one of a hundred groups goes back, which is an incident. So a
 pass finds as much to do on the last day as on the first.
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.source import LedgerSource
     from groupledger.schemas.tables.table import Table
 
-PASSES_A_DAY, ROUNDS_A_DAY, REBALANCED_EVERY = 4, 96, 16
+PASSES_A_DAY, ROUNDS_A_DAY, REBALANCED_EVERY = 2, 96, 16
 ROUNDS = ROUNDS_A_DAY // PASSES_A_DAY
 # A checkpoint comes after fewer commits, and maintenance leaves as many of the old ones.
 FEWER_COMMITS = 25
