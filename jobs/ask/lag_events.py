@@ -55,8 +55,8 @@ SELECT epoch_ms(sampled_at) AS at_ms, last_stable_offset AS stable, high_waterma
 FROM watermarks WHERE last_stable_offset IS NOT NULL
 ORDER BY sampled_at DESC LIMIT 1
 """
-# Of the commits that the rounds before counted only the last ones, with the last round that did not count each. An end
-# stands before the commit at its offset: that commit was not below it.
+# Of the commits that the rounds before counted only the last ones and the last removal, with the last round that did
+# not count each. An end stands before the commit at its offset: that commit was not below it.
 COMMITS = """
 WITH commits AS (
     SELECT
@@ -70,6 +70,8 @@ WITH commits AS (
     FROM commit_log
     QUALIFY NOT is_counted OR $kept >=
         row_number() OVER (PARTITION BY topic, partition, is_counted ORDER BY kafka_offset DESC)
+        OR kafka_offset = max(kafka_offset) FILTER (is_tombstone OR commit_log.committed_offset IS NULL)
+            OVER (PARTITION BY topic, partition, is_counted)
 ), ends AS (
     SELECT last_stable_offset AS kafka_offset, max(epoch_ms(sampled_at)) AS before_ms
     FROM watermarks WHERE last_stable_offset IS NOT NULL GROUP BY last_stable_offset
@@ -89,19 +91,24 @@ SELECT
 FROM samples WHERE high_watermark IS NOT NULL
 GROUP BY topic, partition, topic_id
 """
-# Those that a `TopicWindow` still holds, by `bucket_ms` in whole numbers: the length of the binary digits.
+# Those that a `TopicWindow` still holds, by `bucket_ms` in whole numbers: the length of the binary digits. Of a bucket
+# in which the end fell also the lowest sample, which shows what a truncation of the log has made void.
 SAMPLES_BEFORE = """
 WITH aged AS (
     SELECT
         topic, partition, epoch_ms(sampled_at) AS at_ms, log_start_offset, high_watermark, last_stable_offset,
         leader_epoch, topic_id, markers_at_end, max(at_ms) OVER (PARTITION BY topic, partition) - at_ms AS age_ms,
-        1::BIGINT << (length(bin(age_ms // $buckets_per_age)) - 1) AS width_ms
+        1::BIGINT << (length(bin(age_ms // $buckets_per_age)) - 1) AS width_ms,
+        lag(high_watermark) OVER (PARTITION BY topic, partition ORDER BY at_ms) AS end_before
     FROM samples WHERE high_watermark IS NOT NULL
 )
-SELECT * EXCLUDE (age_ms, width_ms)
+SELECT * EXCLUDE (age_ms, width_ms, end_before)
 FROM aged WHERE age_ms <= $window_ms
-QUALIFY row_number() OVER (PARTITION BY topic, partition, width_ms, at_ms // width_ms ORDER BY at_ms DESC) = 1
+WINDOW bucket AS (PARTITION BY topic, partition, width_ms, at_ms // width_ms)
+QUALIFY row_number() OVER (bucket ORDER BY at_ms DESC) = 1
     OR row_number() OVER (PARTITION BY topic, partition ORDER BY at_ms DESC) <= $recent
+    OR (row_number() OVER (bucket ORDER BY high_watermark, at_ms) = 1
+        AND high_watermark < first_value(end_before) OVER (bucket ORDER BY at_ms))
 """
 SAMPLES = """
 SELECT
@@ -112,9 +119,11 @@ FROM samples WHERE high_watermark IS NOT NULL
 POINTS = """
 SELECT topic, partition, committed_offset, lag, kafka_offset, at_ms, since_ms
 FROM (
-    SELECT *, epoch_ms(sampled_at) AS at_ms, epoch_ms(no_progress_since) AS since_ms FROM lag
-    QUALIFY row_number() OVER (PARTITION BY topic, partition, at_ms // $width_ms ORDER BY at_ms DESC) = 1
-) WHERE committed_offset IS NOT NULL
+    SELECT *, epoch_ms(sampled_at) AS at_ms, epoch_ms(no_progress_since) AS since_ms
+    FROM lag WHERE committed_offset IS NOT NULL
+    QUALIFY row_number()
+        OVER (PARTITION BY topic, partition, at_ms // $width_ms, lag IS NULL ORDER BY at_ms DESC) = 1
+)
 """
 # An id that a client brings along may come back, so the owner's host is that of the tenure in which it began.
 OWNERS = """

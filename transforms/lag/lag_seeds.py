@@ -95,7 +95,8 @@ def _topics(topics: DataFrame, samples: DataFrame) -> DataFrame:
 
 
 def _still_held(samples: DataFrame, end_times_ms: Iterable[int]) -> DataFrame:
-    """Returns samples that may be more than a window needs, since it thins them itself."""
+    """Returns samples that may be more than a window needs, since it thins them itself: of each bucket the last and, if
+    the end fell in it, the lowest, which shows what a truncation of the log has made void."""
     newest = Window.partitionBy(*PLACE)
     age = F.max("at_ms").over(newest) - F.col("at_ms")
     is_of_an_end = F.array_contains(
@@ -105,11 +106,20 @@ def _still_held(samples: DataFrame, end_times_ms: Iterable[int]) -> DataFrame:
     aged = aged.where((F.col("age") <= WINDOW_MS) | F.col("is_of_an_end"))
     # As `bucket_ms`, in whole numbers: the length of the binary digits.
     aged = aged.withColumn("width", F.expr(f"shiftleft(1L, length(bin(age DIV {BUCKETS_PER_AGE})) - 1)"))
-    bucket = Window.partitionBy(*PLACE, "width", F.expr("at_ms DIV width")).orderBy(F.desc("at_ms"))
-    recent = Window.partitionBy(*PLACE).orderBy(F.desc("at_ms"))
-    kept = aged.withColumn("in_bucket", F.row_number().over(bucket)).withColumn("rank", F.row_number().over(recent))
-    kept = kept.where((F.col("in_bucket") == 1) | (F.col("rank") <= RECENT_ENDS_MAX) | F.col("is_of_an_end"))
-    return kept.drop("age", "width", "in_bucket", "rank", "is_of_an_end")
+    place, bucket = Window.partitionBy(*PLACE), Window.partitionBy(*PLACE, "width", F.expr("at_ms DIV width"))
+    ranked = aged.withColumns(
+        {
+            "in_bucket": F.row_number().over(bucket.orderBy(F.desc("at_ms"))),
+            "by_end": F.row_number().over(bucket.orderBy("high_watermark", "at_ms")),
+            "end_before": F.lag("high_watermark").over(place.orderBy("at_ms")),
+            "rank": F.row_number().over(place.orderBy(F.desc("at_ms"))),
+        }
+    ).withColumn("end_before", F.first("end_before").over(bucket.orderBy("at_ms")))
+    is_fall = (F.col("by_end") == 1) & (F.col("high_watermark") < F.col("end_before"))
+    kept = ranked.where(
+        (F.col("in_bucket") == 1) | is_fall | (F.col("rank") <= RECENT_ENDS_MAX) | F.col("is_of_an_end")
+    )
+    return kept.select(*PLACE, "at_ms", *OFFSETS)
 
 
 def _ends(seeds: DataFrame, watermarks: DataFrame) -> DataFrame:
@@ -129,11 +139,15 @@ def last_ends(seeds: DataFrame, watermarks: DataFrame) -> DataFrame:
 def _last_commits(
     seeds: DataFrame, samples: DataFrame, watermarks: DataFrame, commits: DataFrame, rules: LagRules
 ) -> DataFrame:
-    newest = Window.partitionBy("group_id", *PLACE).orderBy(F.desc("kafka_offset"))
+    line = Window.partitionBy("group_id", *PLACE)
+    last_removal = F.max(F.when(F.col("committed_offset").isNull(), F.col("kafka_offset"))).over(line)
 
     def last(rows: DataFrame) -> DataFrame:
-        ranked = rows.withColumn("rank", F.row_number().over(newest))
-        return ranked.where(F.col("rank") <= rules.burrow.intervals).drop("rank")
+        """Returns the last commits, and the last removal: rows of `lag` from before it are forgotten."""
+        rank = F.row_number().over(line.orderBy(F.desc("kafka_offset")))
+        ranked = rows.withColumns({"rank": rank, "removed": last_removal})
+        is_last = (F.col("rank") <= rules.burrow.intervals) | (F.col("kafka_offset") == F.col("removed"))
+        return ranked.where(is_last).drop("rank", "removed")
 
     new = last(commit_events(commits).drop("kind")).withColumn("is_commit", F.lit(True))
     ends = _ends(seeds, watermarks).select(
@@ -161,8 +175,9 @@ def _without_old_removals(commits: DataFrame, now_ms: int, rules: LagRules) -> D
 
 
 def last_points(lag: DataFrame, rules: LagRules) -> DataFrame:
-    """Returns the rows of `lag` as events of the kind POINT: of each partition the newest row in each twentieth of the
-    status window. `lag` has the rows of the last status window; rows without a commit are left out."""
+    """Returns the rows of `lag` as events of the kind POINT: of each partition the newest row with a lag, and the
+    newest without, in each twentieth of the status window. `lag` has the rows of the last status window; rows without a
+    commit are left out."""
     width_ms = max(rules.status.window_ms // POINTS_PER_WINDOW, 1)
     rows = lag.select(
         F.lit(POINT).alias("kind"),
@@ -170,6 +185,8 @@ def last_points(lag: DataFrame, rules: LagRules) -> DataFrame:
         at_ms().alias("at_ms"),
         at_ms("no_progress_since").alias("since_ms"),
     )
-    newest = Window.partitionBy("group_id", *PLACE, F.expr(f"at_ms DIV {width_ms}")).orderBy(F.desc("at_ms"))
-    ranked = rows.withColumn("rank", F.row_number().over(newest))
-    return ranked.where((F.col("rank") == 1) & F.col("committed_offset").isNotNull()).drop("rank")
+    twentieth = Window.partitionBy("group_id", *PLACE, F.expr(f"at_ms DIV {width_ms}"), F.col("lag").isNull())
+    ranked = rows.where(F.col("committed_offset").isNotNull()).withColumn(
+        "rank", F.row_number().over(twentieth.orderBy(F.desc("at_ms")))
+    )
+    return ranked.where(F.col("rank") == 1).drop("rank")

@@ -105,6 +105,44 @@ def test_points(tmp_path: Path, window_rounds: int, expected: list[tuple[int, in
     assert sorted(points) == expected
 
 
+def test_points_without_lag(tmp_path: Path) -> None:
+    """Goal: of each twentieth of the window, the newest row with a lag is read back, and the newest without."""
+    rows = [
+        sampled(number, group_id=GROUP, topic="t", partition=0, committed_offset=number, lag=lag)
+        for number, lag in ((-5, None), (-4, 1), (-3, 1), (-2, 1), (-1, None), (0, 1), (1, None), (2, None))
+    ]
+    rules = LagRules(status=StatusRules(window_ms=20 * 4 * ROUND_MS))
+    found = events(tmp_path, rules, coordinator_records=[commit(5)], lag=rows)
+    assert sorted((row["committed_offset"], row["lag"]) for row in found[POINT]) == [
+        (-5, None),
+        (-2, 1),
+        (-1, None),
+        (0, 1),
+        (2, None),
+    ]
+
+
+def test_a_removal_that_many_commits_follow(tmp_path: Path) -> None:
+    """Goal: the last removal is read back, too, so that rows from before it are forgotten."""
+    removals = [{**commit(offset), "is_tombstone": True} for offset in (6, 8, 12)]
+    rows = [*map(commit, (5, 7, 9, 10, 11)), *removals]
+    found = events(tmp_path, LagRules(burrow=BurrowRules(intervals=2)), coordinator_records=rows)
+    assert [row["kafka_offset"] for row in found[COMMIT]] == [11, 12]
+    rows.append(commit(13))
+    found = events(tmp_path / "later", LagRules(burrow=BurrowRules(intervals=1)), coordinator_records=rows)
+    assert [row["kafka_offset"] for row in found[COMMIT]] == [12, 13]
+
+
+def test_a_fall_of_the_end(tmp_path: Path) -> None:
+    """Goal: of samples in one bucket of their age, the lowest is read back besides the last, if the end fell there."""
+    fallen = {-1_000: 90, -999: 80, -998: 85, -997: 95, -990: 99, -980: 100}
+    samples = [watermark(number, "u", 0, end) for number, end in fallen.items()]
+    samples += [watermark(number, "u", 0, 100) for number in range(-RECENT_ENDS_MAX, 0)]
+    found = events(tmp_path, LagRules(), coordinator_records=[commit(5, "u")], watermarks=samples)
+    numbers = sorted((row["at_ms"] - FIRST_MS) // ROUND_MS for row in found[SAMPLE] if row["topic"] == "u")
+    assert numbers[:-RECENT_ENDS_MAX] == [-1_000, -999, -980]
+
+
 def test_owners(tmp_path: Path) -> None:
     """Goal: the owners at the rounds are read back, each with the host of the tenure in which the ownership began, also
     if the member id came back."""

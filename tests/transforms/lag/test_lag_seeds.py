@@ -9,6 +9,7 @@ from operator import or_
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from groupledger.schemas.instants import ms_of
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -19,6 +20,7 @@ from groupledger.transforms.lag.lag_seeds import SEED_ROWS, as_events, next_seed
 from groupledger.transforms.lag.rules import End, LagRules, LagState
 from groupledger.transforms.lag.rules.of_group import SAMPLE, TOPIC, by_kind, restore_topics
 from groupledger.transforms.offsets.offset_commits import commit_log
+from tests.transforms.lag.rules.test_rounds import still_held
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,8 +84,31 @@ def test_steps_of_any_length(spark: SparkSession) -> None:
             begin, counted = end, after
         found.append(Counter(tuple(row) for row in seeds.collect()))
     assert found[0] == found[1]
+    assert_samples_are_held(found[0], watermarks)
     assert {row[SEED_ROWS.names.index("kind")] for row in found[0]} == {"topic", "sample", "commit", "end"}
     assert 300 < found[0].total() < ROUNDS * 8
+
+
+def assert_samples_are_held(seeds: Counter[tuple[Any, ...]], watermarks: list[list[dict[str, Any]]]) -> None:
+    """Asserts that the seeds have the samples of each partition that its window is made from, and those of the log's
+    ends besides."""
+    for partition in range(4):
+        of_partition = [row for rows in watermarks for row in rows if row["topic"] == "orders"]
+        samples = [
+            {"at_ms": ms_of(row["sampled_at"]), "high_watermark": row["high_watermark"]}
+            for row in of_partition
+            if row["partition"] == partition
+        ]
+        rows = (dict(zip(SEED_ROWS.names, row, strict=True)) for row in seeds)
+        found = {row["at_ms"] for row in rows if row["kind"] == LagSeedKind.SAMPLE and row["partition"] == partition}
+        held = {row["at_ms"] for row in still_held(samples)}
+        assert held <= found
+        assert len(found - held) <= OFFSETS_PARTITIONS
+
+
+def end_of(number: int) -> int:
+    """Returns the end that a round saw: it grows, and falls at times."""
+    return number * 7 - (number % 13 == 5) * 40 - (number % 29 == 7) * 15
 
 
 def random_log(random: Random) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]], list[dict[int, Any]]]:
@@ -97,13 +122,12 @@ def random_log(random: Random) -> tuple[list[list[dict[str, Any]]], list[dict[st
         ends.append({partition: (at_ms, End(offsets[partition])) for partition in seen})
         rows = [sampled(at, OFFSETS_TOPIC, partition, offsets[partition]) for partition in seen]
         rows += [
-            sampled(at, "orders", partition, number * 7, topic_id="old" if number < 90 else "new")
+            sampled(at, "orders", partition, end_of(number), topic_id="old" if number < 90 else "new")
             for partition in range(4)
             if random.random() < 0.95
         ]
         watermarks.append(rows)
-        for _ in range(random.randrange(6)):
-            group = random.randrange(5)
+        for group in [random.randrange(5)] * random.choice([0, 1, 2, 3, 12]):
             kafka_partition = group % OFFSETS_PARTITIONS
             is_tombstone = random.random() < 0.2 or (group == 4 and number > 30)
             value = {} if is_tombstone else {"offset": number * 7 - random.randrange(7), "commit_timestamp_ms": at_ms}

@@ -151,20 +151,15 @@ def restore_group(
         else:
             state.restore_commit(group_id, place, commit)
     found: dict[TopicPartition, list[Row]] = {}
+    windows = state.groups.get(group_id, {})
     for row in sorted(points, key=itemgetter("at_ms")):
-        found.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
+        place = TopicPartition(row["topic"], row["partition"])
+        if place in windows and row["kafka_offset"] > windows[place].removed_at:
+            found.setdefault(place, []).append(row)
     for place, rows in found.items():
-        window = state.groups.get(group_id, {}).get(place)
-        if window is not None:
-            window.restore(
-                [
-                    Point(row["at_ms"], row["committed_offset"], row["lag"])
-                    for row in rows
-                    if row["lag"] is not None and row["kafka_offset"] > window.removed_at
-                ],
-                rows[-1]["since_ms"],
-            )
-    state.drop_removed()
+        seen = (Point(row["at_ms"], row["committed_offset"], row["lag"]) for row in rows if row["lag"] is not None)
+        windows[place].restore(seen, rows[-1]["committed_offset"], rows[-1]["since_ms"])
+    state.drop_removed(group_id)
 
 
 def group_history(kinds: Mapping[int, Iterable[Row]]) -> GroupHistory:

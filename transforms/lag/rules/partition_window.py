@@ -24,10 +24,13 @@ class PartitionWindow:
     """Holds the state of a group on a partition.
 
     `latest` is the newest commit; None if there is no commit, or if the newest one was removed. `no_progress_since_ms`
-    is the first round that saw lag at the present committed offset.
+    is the first round that saw lag at the offset that was committed in the last round.
     """
 
-    __slots__ = ("_last_kafka_offset", "latest", "no_progress_since_ms", "points", "removed_at", "ring")
+    __slots__ = (
+        *("_last_kafka_offset", "_observed_offset", "latest"),
+        *("no_progress_since_ms", "points", "removed_at", "ring"),
+    )
 
     def __init__(self) -> None:
         self.latest: Commit | None = None
@@ -36,6 +39,7 @@ class PartitionWindow:
         self.no_progress_since_ms: int | None = None
         self.removed_at = -1  # the record that last removed the commit
         self._last_kafka_offset = -1
+        self._observed_offset: int | None = None  # what was committed in the last round
 
     def absorb(self, commit: Commit, high_watermark_before: int | None, rules: LagRules) -> None:
         """Adds a commit or a removal. `high_watermark_before` is the high watermark in the newest sample before it; a
@@ -60,22 +64,25 @@ class PartitionWindow:
     def observe(self, sampled_at_ms: int, lag: int | None, rules: LagRules, *, is_waiting: bool = False) -> None:
         """Adds the lag that a round found; None if it found no lag. A group that waits for the end of a transaction
         (`is_waiting`) can't make progress, so its time without progress begins when the transaction is over."""
-        if self.latest is None or lag is None or self.latest.committed_offset is None:
+        committed = self.latest.committed_offset if self.latest is not None else None
+        if committed != self._observed_offset:
+            self._observed_offset, self.no_progress_since_ms = committed, None
+        if lag is None or committed is None:
             return
-        committed = self.latest.committed_offset
         if lag == 0 or is_waiting:
             self.no_progress_since_ms = None
-        elif self.no_progress_since_ms is None or self.points.last_offset not in (None, committed):
+        elif self.no_progress_since_ms is None:
             self.no_progress_since_ms = sampled_at_ms
         self.points.add(sampled_at_ms, committed, lag, rules.status)
 
-    def restore(self, points: Iterable[Point], no_progress_since_ms: int | None) -> None:
-        """Restores the window from the table `lag`, after a restart. `points` are in order of time: the newest row of
-        each twentieth of the window."""
+    def restore(self, points: Iterable[Point], observed_offset: int, no_progress_since_ms: int | None) -> None:
+        """Restores the window from the table `lag`, after a restart. `points` are in order of time: of each twentieth
+        of the window, the newest row with a lag. The others are of the last row, whether it has a lag or not."""
         self.points = Points(points)
+        self._observed_offset = observed_offset
         self.no_progress_since_ms = no_progress_since_ms
 
     def _forget(self) -> None:
-        self.latest = self.no_progress_since_ms = None
+        self.latest = self._observed_offset = self.no_progress_since_ms = None
         self.ring.clear()
         self.points = Points()

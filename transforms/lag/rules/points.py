@@ -48,11 +48,6 @@ class Points:
         kept = self._kept
         return map(Point, kept[::SIZE], kept[1::SIZE], kept[2::SIZE])
 
-    @property
-    def last_offset(self) -> int | None:
-        """Returns the newest committed offset."""
-        return self._kept[-2] if self._kept else None
-
     def add(self, sampled_at_ms: int, committed_offset: int, lag: int, rules: StatusRules) -> None:
         """Adds the newest point. It replaces the last one if both lie in the same twentieth of the window."""
         kept, gone = self._kept, []

@@ -11,7 +11,9 @@ Only what has changed is judged. A partition where nothing is left to read gets 
 time, as long as it has no new commit, and its sample and its group's facts are the same (`row.is_settled`).
 
 The caller waits until the log is read that far (`is_read_to`). State is bounded, as `PartitionWindow` and `TopicWindow`
-say. State that was recovered from the tables (`jobs.derive.lag`) gives the same rows as the state that was lost.
+say. State that was recovered from the tables (`jobs.derive.lag`) gives the same rows as the state that was lost, if the
+log has no losses and Burrow's `min_distance_ms` is 0: a round drops what lies before a loss only if nothing was
+committed after it by then, and commits closer than that share a slot of the ring. The tables show neither.
 """
 
 from __future__ import annotations
@@ -187,15 +189,10 @@ class LagState:
         """Drops the commits of a group that can't be restored: they are not known until the group commits again."""
         self._lost.update((group_id, place) for place in self.groups.pop(group_id, ()))
 
-    def drop_removed(self) -> None:
-        """Drops the windows whose last commit was removed. Call it after the last `restore_commit`."""
-        removed = [
-            (group_id, place)
-            for group_id, windows in self.groups.items()
-            for place, window in windows.items()
-            if window.latest is None
-        ]
-        for group_id, place in removed:
+    def drop_removed(self, group_id: str) -> None:
+        """Drops a group's windows whose last commit was removed. Call it after the group's last `restore_commit`."""
+        windows = self.groups.get(group_id, {})
+        for place in [place for place, window in windows.items() if window.latest is None]:
             self._drop(group_id, place)
 
     def _judged(self, group_id: str, sampled_at_ms: int, facts: GroupFacts, before: _Judged | None) -> Iterable[LagRow]:

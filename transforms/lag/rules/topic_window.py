@@ -4,7 +4,8 @@ created again.
 Samples stay for `WINDOW_MS` and are thinned out by age, so that about a hundred of them cover a day and the error stays
 in proportion to the answer: a sample of age `a` stays if no later one lies in the same bucket of about a/16, aligned to
 powers of two. Aligned buckets nest, so which samples stay depends only on the samples and the newest one's time, not on
-when they were thinned out. State that was recovered from the table is therefore equal to the state that was lost.
+when they were thinned out. Samples that a truncation of the log has made void count there like all others, for the same
+reason. State that was recovered from the table is therefore equal to the state that was lost.
 
 A record was appended between the last sample whose end is not above it and the next one. Within that time records are
 assumed to come evenly: the k-th of n at (k + 1/2) / n of the way. The error is never more than the time between the two
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from groupledger.transforms.lag.rules.facts import Watermark
 
 WINDOW_MS = 86_400_000
@@ -46,7 +49,10 @@ class TopicWindow:
     """Holds the state of one topic partition. `latest` is its newest sample; None before the first. When the state is
     recovered, `former`, `longest` and `has_transactions` are given, since they come from all samples in the table."""
 
-    __slots__ = ("_ends", "_times", "changed_at_ms", "former", "has_transactions", "latest", "longest", "recent_ends")
+    __slots__ = (
+        *("_cut_times", "_ends", "_times", "changed_at_ms", "former"),
+        *("has_transactions", "latest", "longest", "recent_ends"),
+    )
 
     def __init__(self, former: FormerTopic | None = None, longest: int = 0, *, has_transactions: bool = False) -> None:
         self.latest: Watermark | None = None
@@ -57,6 +63,7 @@ class TopicWindow:
         self.recent_ends = array("q")  # of the last rounds, for Burrow's rules
         self._times = array("q")
         self._ends = array("q")
+        self._cut_times: Sequence[int] = ()  # of samples that a truncation has made void, oldest first
 
     def add(self, sample: Watermark) -> None:
         """Adds a sample. A sample that is not later than the latest one is ignored, so that a round may be added
@@ -126,22 +133,28 @@ class TopicWindow:
         if index + 1 == len(times):
             return True
         width_ms = bucket_ms(times[-1] - times[index])
-        return times[index] // width_ms != times[index + 1] // width_ms
+        bucket = times[index] // width_ms
+        if bucket == times[index + 1] // width_ms:
+            return False
+        cut = bisect_right(self._cut_times, times[index])
+        return cut == len(self._cut_times) or bucket != self._cut_times[cut] // width_ms
 
     def _thin(self) -> None:
         first = bisect_left(self._times, self._times[-1] - WINDOW_MS) if self._times else 0
         kept = [index for index in range(first, len(self._times)) if self._stays(index)]
         self._times = array("q", [self._times[index] for index in kept])
         self._ends = array("q", [self._ends[index] for index in kept])
+        self._cut_times = [at_ms for at_ms in self._cut_times if self._times[-1] - at_ms <= WINDOW_MS]
 
     def _cut_to(self, end: int) -> None:
         """Drops ends above the new end of a truncated log: records there were appended again, or will be."""
         kept = bisect_right(self._ends, end)
+        self._cut_times = sorted([*self._cut_times, *self._times[kept:]])
         del self._times[kept:]
         del self._ends[kept:]
 
     def _forget(self) -> None:
-        self._times, self._ends = array("q"), array("q")
+        self._times, self._ends, self._cut_times = array("q"), array("q"), ()
         del self.recent_ends[:]
         self.longest = 0
         self.has_transactions = False
