@@ -13,7 +13,7 @@ from groupledger.jobs.process.errors import OutsideError
 from groupledger.jobs.warehouse.checkpoint import forget_planned_batch, set_checkpoint_aside, whole_checkpoint
 from groupledger.jobs.warehouse.storage import LocalStorage
 from tests.jobs.warehouse.held_storage import HeldStorage
-from tests.jobs.warehouse.test_commits import lease
+from tests.jobs.warehouse.test_commits import lease, taken
 from tests.jobs.warehouse.test_deletions import end_lease
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def plan(storage: LocalStorage, batch: int, query_id: str = "q") -> None:
 def succeed(warehouse: Path) -> None:
     """A successor that sets the checkpoint aside, or goes on with it, and commits the batch that was planned."""
     end_lease(warehouse)
-    lease(warehouse).__enter__()
+    taken(warehouse)
     storage = LocalStorage(warehouse)
     plan(storage, 3)
     storage.write(f"{FOLDER}/commits/3", "v1\n{}")

@@ -56,6 +56,15 @@ def lease(warehouse: Path, cluster: str = "c", duration_s: float = 60) -> Lease:
     return Lease(LocalStorage(warehouse), cluster, "groupledger history", duration_s)
 
 
+def taken(warehouse: Path) -> Lease:
+    """Returns a lease that its holder neither renews nor releases; it lasts longer than a test."""
+    held = lease(warehouse, duration_s=3_600)
+    held.__enter__()
+    held._stop.set()
+    held._thread.join()
+    return held
+
+
 def writer(warehouse: Path | str, held: Lease) -> Commits:
     """A writer that has begun: its table is there and fenced."""
     commits = Commits(str(warehouse), (held,))
@@ -84,12 +93,9 @@ WAYS: dict[str, Callable[[Commits], object]] = {
 @pytest.fixture
 def taken_over(tmp_path: Path) -> Iterator[tuple[Path, Commits, Lease]]:
     """A writer that wrote one row and then slept, while a second one took over and wrote another row."""
-    sleeping = lease(tmp_path)
-    sleeping.__enter__()
+    sleeping = taken(tmp_path)
     old = writer(tmp_path, sleeping)
     old.append(TOPIC_NAMES, names("first"))
-    sleeping._stop.set()
-    sleeping._thread.join()
     LocalStorage(tmp_path).delete("_groupledger/c/lease/1.json")
     LocalStorage(tmp_path).create("_groupledger/c/lease/1.json", "taken by nobody")
     with lease(tmp_path, duration_s=1) as held:  # it waits so long, and a busy machine must renew it in time

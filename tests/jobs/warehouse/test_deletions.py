@@ -22,7 +22,7 @@ from groupledger.jobs.warehouse.deletions import delete_files
 from groupledger.jobs.warehouse.forget import Forgetting
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.schemas.tables.topic_names import TOPIC_NAMES
-from tests.jobs.warehouse.test_commits import lease, names, topics, writer
+from tests.jobs.warehouse.test_commits import lease, names, taken, topics, writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,9 +55,7 @@ class Successor:
     def come(self) -> None:
         self.has_come = True
         end_lease(self._warehouse)
-        held = lease(self._warehouse)
-        held.__enter__()
-        self._commits = writer(self._warehouse, held)
+        self._commits = writer(self._warehouse, taken(self._warehouse))
         self._commits.append(TOPIC_NAMES, names("read"))
         self.read_version = self._commits.open(TOPIC_NAMES).version()
         self._commits.delete(TOPIC_NAMES, "topic = 'read'")

@@ -22,7 +22,7 @@ from groupledger.jobs.warehouse.rebuilds import (
 )
 from groupledger.jobs.warehouse.storage import LocalStorage
 from tests.jobs.warehouse.held_storage import HeldStorage
-from tests.jobs.warehouse.test_commits import lease
+from tests.jobs.warehouse.test_commits import lease, taken
 from tests.jobs.warehouse.test_deletions import end_lease
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ def _nothing() -> None:
 def _succeed(warehouse: Path, requests: list[Any]) -> None:
     end_lease(warehouse)
     storage = LocalStorage(warehouse)
-    held = lease(warehouse)
-    held.__enter__()
+    held = taken(warehouse)
     note_versions(storage, held, NEW)
     request_rebuild(storage, held, "new", 2)
     write_note(storage, held, "forget", "of the successor")

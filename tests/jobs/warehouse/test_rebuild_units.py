@@ -25,7 +25,7 @@ from groupledger.jobs.warehouse.rebuild_units import (
 from groupledger.jobs.warehouse.rebuilds import is_unfinished, note_versions, remove_versions
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, LocalStorage
 from tests.jobs.warehouse.held_storage import HeldStorage
-from tests.jobs.warehouse.test_commits import lease
+from tests.jobs.warehouse.test_commits import lease, taken
 from tests.jobs.warehouse.test_deletions import end_lease
 
 if TYPE_CHECKING:
@@ -102,8 +102,7 @@ def test_a_writer_that_slept(tmp_path: Path, *, is_end: bool) -> None:
 
 def _succeed(warehouse: Path, in_use: list[str]) -> None:
     end_lease(warehouse)
-    storage, held = LocalStorage(warehouse), lease(warehouse)
-    held.__enter__()
+    storage, held = LocalStorage(warehouse), taken(warehouse)
     units = unfinished_units(storage, "c") or begin(storage, held)
     note_units(storage, held, units)
     storage.write(f"{units.folder}/groups/file", "")
