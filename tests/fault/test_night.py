@@ -26,6 +26,7 @@ from lab.faults.growing_log import HOUR_MS, make_pieces
 from lab.faults.trials import KEPT
 from lab.warehouses.ledgers import open_test_ledger
 from lab.warehouses.sessions import forget_tables
+from tests.jobs.killed import KilledError, kill
 from tests.jobs.notify.receiving import receiving
 
 if TYPE_CHECKING:
@@ -82,14 +83,6 @@ def look(spark: SparkSession, warehouse: Path, inputs: Path, conf: Path, now_ms:
         ingest_capture(ledger, str(inputs / "capture"), stop, recover=False)
         derive(ledger, stop)
         Notifier(ledger).look(now_ms)
-
-
-class KilledError(Exception):
-    """Stands for a SIGKILL: nothing after it happens, and what is written stays written."""
-
-
-def kill(*_arguments: object) -> None:
-    raise KilledError
 
 
 def kill_in_the_middle(spark: SparkSession, warehouse: Path, inputs: Path, conf: Path) -> None:

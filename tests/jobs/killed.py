@@ -12,15 +12,20 @@ class KilledError(Exception):
     """Stands for a SIGKILL: nothing after it happens, and what is written stays written."""
 
 
-def killing(write: Callable[..., Any], survived: int) -> Callable[..., None]:
-    """Returns a write that kills its caller after so many calls."""
-    left = survived
+def kill(*_arguments: Any) -> None:
+    raise KilledError
 
-    def act(*arguments: Any) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise KilledError
-        write(*arguments)
 
-    return act
+class KillBefore:
+    """A write that kills its caller after so many calls."""
+
+    def __init__(self, write: Callable[..., object], survived: int) -> None:
+        self.has_killed = False
+        self._write, self._left = write, survived
+
+    def __call__(self, *arguments: Any) -> None:
+        if self._left == 0:
+            self.has_killed = True
+            kill()
+        self._left -= 1
+        self._write(*arguments)

@@ -24,7 +24,7 @@ from groupledger.jobs.warehouse.upsert import upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.transforms.coverage.rules.stretches import Reading
 from lab.warehouses.ledgers import open_test_ledger
-from tests.jobs.derive.killed import KilledError, killing
+from tests.jobs.killed import KillBefore, KilledError
 from tests.jobs.simulated_log import append, assert_equal_tables
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_kills_and_stops(
 
     monkeypatch.setattr("groupledger.jobs.derive.first_fold.rows_in", counting)
     with monkeypatch.context() as patched:
-        patched.setattr("groupledger.jobs.derive.history.upsert_arrow", killing(upsert_arrow, TABLES_OF_UNIT + 3))
+        patched.setattr("groupledger.jobs.derive.history.upsert_arrow", KillBefore(upsert_arrow, TABLES_OF_UNIT + 3))
         with pytest.raises(KilledError):
             fold(spark, tmp_path)
     killed = progress(tmp_path)

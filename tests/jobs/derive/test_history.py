@@ -37,10 +37,10 @@ from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from lab.warehouses.ledgers import open_test_ledger
 from lab.warehouses.scatter import scatter
+from tests.jobs.killed import KillBefore, KilledError
 from tests.jobs.simulated_log import HOUR_MS, append, assert_equal_tables, run, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -87,26 +87,6 @@ def test_owners_are_the_truth(spark: SparkSession, simulated: Simulated, whole: 
     assert found == sorted(expected, key=str)
 
 
-class KilledError(Exception):
-    """Stands for a SIGKILL: nothing after it happens, and what is written stays written."""
-
-
-class KillBefore:
-    """A way to write a table (`upsert`, `replace_cluster`) that ends the run before so many tables are written."""
-
-    def __init__(self, survived: int, write: Callable[..., object]) -> None:
-        self.survived = survived
-        self.has_killed = False
-        self._write = write
-
-    def __call__(self, *arguments: Any) -> None:
-        if self.survived == 0:
-            self.has_killed = True
-            raise KilledError
-        self.survived -= 1
-        self._write(*arguments)
-
-
 def test_any_cut_and_any_kill(
     spark: SparkSession, simulated: Simulated, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +103,7 @@ def test_any_cut_and_any_kill(
         run(spark, tmp_path)
     run(spark, tmp_path, lambda ledger, _: scatter(ledger))
     append(spark, tmp_path, rest.where(~is_alone))
-    kill = KillBefore(TABLES_BEFORE_KILL, upsert_arrow)
+    kill = KillBefore(upsert_arrow, TABLES_BEFORE_KILL)
     with monkeypatch.context() as patched, suppress(KilledError, OutsideError):
         patched.setattr(groupledger.jobs.derive.history, "upsert_arrow", kill)
         run(spark, tmp_path)
@@ -188,7 +168,7 @@ def test_a_rebuild_that_was_killed_is_finished(
     warehouse = tmp_path / "copy"
     shutil.copytree(thinned, warehouse)
     for survived in (1, len(TABLES) - 1):
-        kill = KillBefore(survived, replace_cluster)
+        kill = KillBefore(replace_cluster, survived)
         with monkeypatch.context() as patched, suppress(KilledError):
             patched.setattr(groupledger.jobs.derive.history, "replace_cluster", kill)
             patched.setattr(groupledger.jobs.derive.rebalance_stats, "replace_cluster", kill)

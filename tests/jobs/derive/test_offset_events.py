@@ -49,6 +49,7 @@ from groupledger.transforms.coverage.rules.stretches import Reading
 from groupledger.transforms.records.decode import decode
 from lab.kafka import offset_removals as played
 from lab.warehouses.ledgers import open_test_ledger
+from tests.jobs.killed import KilledError, kill
 from tests.jobs.simulated_log import append, content, run, table
 
 if TYPE_CHECKING:
@@ -144,14 +145,6 @@ def test_expiry_is_foretold(spark: SparkSession, recorded: DataFrame, tmp_path: 
     assert late_ms.keys() == {*of}
     assert all(0 <= ms <= played.CHECK_INTERVAL_MS for ms in late_ms.values()), late_ms
     assert not foretold
-
-
-class KilledError(Exception):
-    """Stands for a SIGKILL: nothing after it happens, and what is written stays written."""
-
-
-def kill(*_arguments: Any) -> None:
-    raise KilledError
 
 
 def test_any_cut_and_any_kill(

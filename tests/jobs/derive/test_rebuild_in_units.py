@@ -25,7 +25,7 @@ from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
 from groupledger.transforms.coverage.rules.stretches import Reading
 from lab.warehouses.ledgers import open_test_ledger
-from tests.jobs.derive.killed import KilledError, killing
+from tests.jobs.killed import KillBefore, KilledError
 from tests.jobs.simulated_log import append, assert_equal_tables, content, run, table
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_kills(spark: SparkSession, simulated: Simulated, tmp_path: Path, monkey
     old, storage = {each: content(warehouse, each) for each in TABLES}, LocalStorage(warehouse)
     monkeypatch.setattr(PER_UNIT, count // UNITS)
     with monkeypatch.context() as patched:
-        patched.setattr("groupledger.jobs.derive.history.upsert_arrow", killing(upsert_arrow, TABLES_OF_UNIT + 3))
+        patched.setattr("groupledger.jobs.derive.history.upsert_arrow", KillBefore(upsert_arrow, TABLES_OF_UNIT + 3))
         with pytest.raises(KilledError):
             pass_over(spark, warehouse, rebuild_history)
     killed = unfinished_units(storage, "test")
@@ -96,7 +96,7 @@ def test_kills(spark: SparkSession, simulated: Simulated, tmp_path: Path, monkey
     for each in (warehouse, at_once):
         append(spark, each, simulated.between(50, 61).where(F.col("group_id") != SILENT), NEWER, readings)
     with monkeypatch.context() as patched:
-        patched.setattr("groupledger.jobs.derive.rebuild_in_units.replace_cluster", killing(replace_cluster, 3))
+        patched.setattr("groupledger.jobs.derive.rebuild_in_units.replace_cluster", KillBefore(replace_cluster, 3))
         with pytest.raises(KilledError):
             pass_over(spark, warehouse)
     folded = unfinished_units(storage, "test")

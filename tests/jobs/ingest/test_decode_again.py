@@ -25,6 +25,7 @@ from groupledger.schemas.tables.groups import GROUPS
 from lab.warehouses.later_release import NEW_TYPE, NEW_TYPE_ID, NEW_VERSIONS, make_release
 from lab.warehouses.ledgers import describe_capture, open_test_ledger, write_capture
 from lab.warehouses.rows import group_metadata, offset_commit
+from tests.jobs.killed import KilledError
 from tests.jobs.simulated_log import assert_equal_tables, run, table
 
 if TYPE_CHECKING:
@@ -189,10 +190,6 @@ def test_an_upgrade(
     assert records(spark, fresh) == found
     assert_equal_tables(warehouse, fresh)
     assert ingest(spark, warehouse, capture, "other") == ["decoding 5 quarantined records again: 3 are decoded now"]
-
-
-class KilledError(Exception):
-    pass
 
 
 def test_kills(

@@ -33,6 +33,7 @@ from groupledger.transforms.logs.rebalance_triggers import with_triggers
 from lab.faults.contents import contents, differences
 from lab.warehouses.ledgers import columns_of, open_test_ledger
 from lab.warehouses.sessions import forget_tables
+from tests.jobs.killed import KilledError, kill
 from tests.jobs.simulated_log import PARTITIONS, REQUESTS_OF
 
 if TYPE_CHECKING:
@@ -74,14 +75,6 @@ def by_topic_id(line: str) -> str:
             del topic["name"]
             topic["topicId"] = TOPIC_ID
     return line[: line.index("{")] + json.dumps(body) + line[line.rindex(" (") :]
-
-
-class KilledError(Exception):
-    """Stands for a SIGKILL before `log_files` is written."""
-
-
-def kill(*_: Any) -> None:
-    raise KilledError
 
 
 @pytest.fixture(scope="module")

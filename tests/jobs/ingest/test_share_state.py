@@ -26,6 +26,7 @@ from groupledger.schemas.tables.share_state_coverage import SHARE_STATE_COVERAGE
 from groupledger.schemas.tables.share_state_records import SHARE_STATE_RECORDS
 from groupledger.transforms.shares.rules.state_coverage import StateStretch
 from lab.warehouses.ledgers import open_test_ledger
+from tests.jobs.killed import KilledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -37,10 +38,6 @@ LAST = {
     0: StateStretch(0, 0, 9, 1_000, 2_000, "complete"),
     1: StateStretch(1, 0, 4, 1_000, 2_000, "complete"),
 }
-
-
-class KilledError(Exception):
-    """Stands for whatever ends a process."""
 
 
 def written() -> list[StateRecord]:
