@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
     from tests.jobs.serve.serving import Client
 
-ROUNDS = 12
+ROUNDS = 6  # each way to delete twice
 AT = "?at=2026-01-01T12:01:00Z"
 GROUP = f"/clusters/{CLUSTER}/groups/g"
 ASKED = (GROUP + AT, f"/api/v1{GROUP}/owners{AT}", f"/api/v1{GROUP}/lag{AT}", f"/api/v1{GROUP}/members")
