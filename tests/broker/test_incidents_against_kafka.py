@@ -55,6 +55,7 @@ ROOTS = {
     "raw": "stale_generation_kept",
 }
 GROUPS = [*(f"{what}-{client}" for what in ("poll", "pause", "twice") for client in CLIENTS), "raw"]
+SECOND_GENERATION = 2
 PARTITIONS = 2
 RECORDS = 20
 SETTINGS = {
@@ -88,6 +89,13 @@ def await_owned(group: str, hosts: Iterable[Host], *names: str) -> None:
             return
         assert time.monotonic() < deadline, f"{group}: {names} own {owned}"
         time.sleep(0.1)
+
+
+def await_coordinators(connection: Connection, groups: list[str]) -> None:
+    """Until no request of these groups is refused only because the broker is new: the first one makes it create
+    `__consumer_offsets`."""
+    retried(connection, FindCoordinatorRequest(version=3, key=groups[0], key_type=GROUP_KEY))
+    await_groups(connection, groups)
 
 
 def await_record(poll: Callable[[], object]) -> None:
@@ -159,13 +167,19 @@ def start_twice(first: Host, second: Host, group: str) -> None:
 
 
 def commit_with_an_old_generation(broker: LocalBroker, host: Host) -> None:
-    """A second member makes the group rebalance; the first one's id is in the request log by then."""
+    """A second member makes the group rebalance; the first one then names its new generation in a heartbeat."""
     start(host, "raw", "a")
     await_owned("raw", [host], "a")
     start(host, "raw", "b")
     await_owned("raw", [host], "a", "b")
-    beats = [each for each in requests_of(broker)["raw"] if each.api == "HEARTBEAT" and each.client_id == "raw-a"]
-    generation, member_id = beats[-1].generation or 0, beats[-1].member_id or ""
+    generation, member_id = 0, ""
+    deadline = time.monotonic() + SETTLE_S_MAX
+    while generation < SECOND_GENERATION:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        for each in requests_of(broker).get("raw", ()):
+            if each.api == "HEARTBEAT" and each.client_id == "raw-a":
+                generation, member_id = each.generation or 0, each.member_id or ""
     offsets = (OffsetToCommit(topic="raw", partition=0, offset=RECORDS),)
     request = OffsetCommitRequest(
         0, "raw", offsets=offsets, generation_id=generation - 1, member_id=member_id, api_version=9
@@ -179,6 +193,8 @@ def played(broker: LocalBroker) -> dict[str, GroupFacts]:
     """What the logs hold of each group."""
     servers = broker.bootstrap_servers
     make_topics(servers, dict.fromkeys(GROUPS, PARTITIONS))
+    with closing(Connection(servers)) as connection:
+        await_coordinators(connection, GROUPS)
     with closing(KafkaProducer(bootstrap_servers=servers)) as producer:
         for number in range(RECORDS):
             for group in GROUPS:
@@ -326,8 +342,7 @@ def modern(broker: LocalBroker) -> dict[str, GroupFacts]:
     """What the logs hold of each modern group."""
     make_topics(broker.bootstrap_servers, {EPOCHS: 2})
     with closing(Connection(broker.bootstrap_servers)) as connection, wire.Connection(broker.bootstrap_servers) as raw:
-        retried(connection, FindCoordinatorRequest(version=3, key=EPOCHS, key_type=GROUP_KEY))
-        await_groups(connection, [*MODERN])
+        await_coordinators(connection, [*MODERN])
         # What has not heard of the topic gives other epochs, or fails with an exception (streams groups of 4.2.0).
         await_topic(connection, EPOCHS, [*MODERN])
         be_refused(connection)
