@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Few rows and many queries: to generate code for each, to plan it again after each of its stages, and to print its plan
-# for a user interface takes longer than the query, more than a third of the time of a test run.
+# Few rows and many queries: to generate code for each, to plan it again after each of its stages, to check its plan
+# after each rule, and to print it for a user interface takes longer than the query, more than a third of the time of a
+# test run. One task reads the log of a small Delta table sooner than two.
 OF_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.ui.explainMode": "simple",
 }
 
