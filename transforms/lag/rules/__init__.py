@@ -10,6 +10,7 @@ clock.
     rollup            sums for each group and topic
     scaling           one number for autoscalers
     ownership         owners and subscriptions at a position of the log
+    quiet             groups at rest, which cost next to nothing
     state             all groups of a cluster, round by round
     of_group          one group, for some rounds at once
     rules             what a user can set
@@ -18,10 +19,10 @@ Offsets are compared with offsets, and positions in the log with positions. Cloc
 nothing else, with a margin: a commit has its coordinator's time, a sample the sampler's, a record its producer's.
 """
 
-from groupledger.transforms.lag.rules.facts import Commit, NextRecord, Owner, Watermark
+from groupledger.transforms.lag.rules.facts import Commit, GroupFacts, NextRecord, Owner, Watermark
 from groupledger.transforms.lag.rules.ownership import GroupHistory, OffsetRange
 from groupledger.transforms.lag.rules.partition_window import PartitionWindow
-from groupledger.transforms.lag.rules.rollup import Rollup, rollup
+from groupledger.transforms.lag.rules.rollup import Rollup, Rollups, rollup
 from groupledger.transforms.lag.rules.row import (
     Circumstances,
     GroupPartition,
@@ -31,7 +32,7 @@ from groupledger.transforms.lag.rules.row import (
     with_next_record,
 )
 from groupledger.transforms.lag.rules.scaling import LagToScaleBy, lag_to_scale_by
-from groupledger.transforms.lag.rules.state import End, GroupFacts, LagState, Round, is_read_to
+from groupledger.transforms.lag.rules.state import End, LagState, Round, is_read_to
 from groupledger.transforms.lag.rules.thresholds import BurrowRules, LagRules, StatusRules
 from groupledger.transforms.lag.rules.topic_window import FormerTopic, TopicWindow
 
@@ -53,6 +54,7 @@ __all__ = [
     "Owner",
     "PartitionWindow",
     "Rollup",
+    "Rollups",
     "Round",
     "StatusRules",
     "TopicWindow",

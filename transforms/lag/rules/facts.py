@@ -6,8 +6,13 @@ Offsets are of the topic partition, except for `kafka_partition` and `kafka_offs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from groupledger.schemas.kafka.topic_partition import TopicPartition
 
 
 class Watermark(NamedTuple):
@@ -62,6 +67,33 @@ class Owner:
 UNKNOWN_OWNER = Owner()
 NOBODY = Owner(owned=False)
 UNSUBSCRIBED_OWNER = Owner(owned=False, is_subscribed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """Describes a group at the position of a round.
+
+    If `is_ownership_known`, a partition that is not in `owners` has no owner. `subscribed_topics` is None if the topics
+    of some member are not known, or if there are no members. `kafka_partition` is -1 if the history does not have the
+    group.
+    """
+
+    state: str | None = None
+    owners: Mapping[TopicPartition, Owner] = field(default_factory=dict)
+    is_ownership_known: bool = False
+    subscribed_topics: frozenset[str] | None = None
+    kafka_partition: int = -1
+
+    def owner(self, place: TopicPartition) -> Owner:
+        owner = self.owners.get(place)
+        if owner is not None:
+            return owner
+        if self.subscribed_topics is not None and place[0] not in self.subscribed_topics:
+            return UNSUBSCRIBED_OWNER
+        return NOBODY if self.is_ownership_known else UNKNOWN_OWNER
+
+
+NO_FACTS = GroupFacts()
 
 
 @dataclass(frozen=True, slots=True)

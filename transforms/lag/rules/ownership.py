@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from groupledger.transforms.lag.rules.state import GroupFacts
+from groupledger.transforms.lag.rules.facts import GroupFacts
 
 if TYPE_CHECKING:
     from groupledger.schemas.kafka.topic_partition import TopicPartition

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from groupledger.transforms.lag.rules.facts import Commit
     from groupledger.transforms.lag.rules.points import Point
-    from groupledger.transforms.lag.rules.thresholds import LagRules
+    from groupledger.transforms.lag.rules.thresholds import LagRules, StatusRules
 
 
 class PartitionWindow:
@@ -28,14 +28,15 @@ class PartitionWindow:
     """
 
     __slots__ = (
-        *("_last_kafka_offset", "_observed_offset", "latest"),
-        *("no_progress_since_ms", "points", "removed_at", "ring"),
+        *("_at_rest", "_last_kafka_offset", "_observed_offset", "_points"),
+        *("latest", "no_progress_since_ms", "removed_at", "ring"),
     )
 
     def __init__(self) -> None:
         self.latest: Commit | None = None
         self.ring = burrow.Ring()
-        self.points = Points()
+        self._points = Points()
+        self._at_rest: tuple[Points, StatusRules] | None = None
         self.no_progress_since_ms: int | None = None
         self.removed_at = -1  # the record that last removed the commit
         self._last_kafka_offset = -1
@@ -61,6 +62,22 @@ class PartitionWindow:
         commits = len(self.ring)
         return self.ring.lasted_ms // (commits - 1) if commits > 1 else None
 
+    @property
+    def points(self) -> Points:
+        """Returns the points up to the last round."""
+        if self._at_rest is not None and self.latest is not None and self.latest.committed_offset is not None:
+            self._points.follow(self._at_rest[0], self.latest.committed_offset, self._at_rest[1])
+        return self._points
+
+    def rest(self, common: Points, rules: LagRules) -> None:
+        """Takes the points without lag of the rounds to come from `common`, until `wake`. No commit may come between,
+        and `observe` need not be called."""
+        self._at_rest = (common, rules.status)
+
+    def wake(self) -> None:
+        """Ends `rest`. Call it before a later round."""
+        self._points, self._at_rest = self.points, None
+
     def observe(self, sampled_at_ms: int, lag: int | None, rules: LagRules, *, is_waiting: bool = False) -> None:
         """Adds the lag that a round found; None if it found no lag. A group that waits for the end of a transaction
         (`is_waiting`) can't make progress, so its time without progress begins when the transaction is over."""
@@ -73,16 +90,16 @@ class PartitionWindow:
             self.no_progress_since_ms = None
         elif self.no_progress_since_ms is None:
             self.no_progress_since_ms = sampled_at_ms
-        self.points.add(sampled_at_ms, committed, lag, rules.status)
+        self._points.add(sampled_at_ms, committed, lag, rules.status)
 
     def restore(self, points: Iterable[Point], observed_offset: int, no_progress_since_ms: int | None) -> None:
         """Restores the window from the table `lag`, after a restart. `points` are in order of time: of each twentieth
         of the window, the newest row with a lag. The others are of the last row, whether it has a lag or not."""
-        self.points = Points(points)
+        self._points = Points(points)
         self._observed_offset = observed_offset
         self.no_progress_since_ms = no_progress_since_ms
 
     def _forget(self) -> None:
         self.latest = self._observed_offset = self.no_progress_since_ms = None
         self.ring.clear()
-        self.points = Points()
+        self._points = Points()

@@ -60,6 +60,20 @@ class Points:
         if committed_offset < self._highest and self._highest in gone:
             self._highest = max(kept[1::SIZE])
 
+    @property
+    def times_ms(self) -> array[int]:
+        return self._kept[::SIZE]
+
+    @property
+    def is_free_of_lag(self) -> bool:
+        return self._sum_lag == 0
+
+    def follow(self, others: Points, committed_offset: int, rules: StatusRules) -> None:
+        """Adds the points of `others` that are later than the last one, with another offset."""
+        for at_ms in others.times_ms:
+            if not self._kept or at_ms > self._kept[-SIZE]:
+                self.add(at_ms, committed_offset, 0, rules)
+
     def slope_per_s(self) -> float | None:
         """Returns the slope of the least-squares line through the lags, in records per second; None if there are fewer
         than POINTS_FOR_SLOPE points."""

@@ -7,22 +7,22 @@ are counted, but their lag is not taken as zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from operator import attrgetter
 from statistics import median_low
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from groupledger.schemas.words import LagFlag, LagStatus
 from groupledger.transforms.lag.rules import burrow, status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from groupledger.transforms.lag.rules.row import LagRow
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(slots=True)  # a frozen one would cost twice as much to make, and one with keywords five times as much
 class Rollup:
     """Holds the sums of one group in one round, or of one of its topics; `topic` is None for the group as a whole.
 
@@ -55,23 +55,72 @@ class Rollup:
     burrow_status: str
 
 
+_NAMES = [each.name for each in fields(Rollup)]
+_AGE = _NAMES.index("commit_age_ms")
+_UNTIL_AGE, _FROM_AGE = attrgetter(*_NAMES[1:_AGE]), attrgetter(*_NAMES[_AGE + 1 :])
+_GROUP_ID = attrgetter("group_id")
+
+
 def rollup(rows: Iterable[LagRow]) -> list[Rollup]:
     """Returns a rollup of each group, each followed by those of its topics. The rows of the round may come in any
     order."""
-    found = []
     ordered = sorted(rows, key=attrgetter("group_id", "topic", "partition"))
-    for _, of_group in groupby(ordered, key=attrgetter("group_id")):
-        members = list(of_group)
-        whole = _rollup(members, None)
-        waiting = sum(row.status == LagStatus.UNSUBSCRIBED for row in members)
-        has_others = whole.partitions_unsubscribed < whole.partitions
-        is_unsubscribed = status.is_unsubscribed(0 if has_others else waiting, whole.group_state)
-        found.append(replace(whole, status=LagStatus.UNSUBSCRIBED) if is_unsubscribed else whole)
-        if members[0].topic == members[-1].topic:
-            found.append(replace(whole, topic=members[0].topic))
-        else:
-            found += [_rollup(list(of_topic), topic) for topic, of_topic in groupby(members, key=attrgetter("topic"))]
-    return found
+    return [each for _, of_group in groupby(ordered, key=_GROUP_ID) for each in _of_group(list(of_group))]
+
+
+class _Rest(NamedTuple):
+    """Holds the sums of a group at rest, each with the instant of the newest commit."""
+
+    token: object
+    sums: list[tuple[Rollup, int | None]]
+
+
+class Rollups:
+    """Sums up round after round, as `rollup` does. The sums of a group at rest are made once."""
+
+    def __init__(self) -> None:
+        self._rests: dict[str, _Rest] = {}
+
+    def of(self, rows: Iterable[LagRow], at_rest: Mapping[str, object]) -> list[Rollup]:
+        """Returns the rollups of a round. Its rows come group by group, in the order of topics and partitions. The rows
+        of a group differ only in their time as long as `at_rest` has the same object for it."""
+        found: dict[str, list[Rollup]] = {}
+        before, self._rests = self._rests, {}
+        for group_id, of_group in groupby(rows, key=_GROUP_ID):
+            token, rest = at_rest.get(group_id), before.get(group_id)
+            if rest is not None and rest.token is token:
+                at_ms = next(of_group).sampled_at_ms
+                found[group_id] = [_later(each, newest_ms, at_ms) for each, newest_ms in rest.sums]
+                self._rests[group_id] = rest
+                continue
+            members = list(of_group)
+            sums = found[group_id] = _of_group(members)
+            if token is not None:
+                self._rests[group_id] = _Rest(token, [(each, _newest_commit_ms(members, each.topic)) for each in sums])
+        return [each for group_id in sorted(found) for each in found[group_id]]
+
+
+def _later(each: Rollup, newest_commit_ms: int | None, sampled_at_ms: int) -> Rollup:
+    age_ms = None if newest_commit_ms is None else max(sampled_at_ms - newest_commit_ms, 0)
+    columns = (*_UNTIL_AGE(each), age_ms, *_FROM_AGE(each))
+    return Rollup(sampled_at_ms, *columns)
+
+
+def _newest_commit_ms(rows: Iterable[LagRow], topic: str | None) -> int | None:
+    counted = (row for row in rows if LagFlag.UNSUBSCRIBED not in row.flags and topic in (None, row.topic))
+    known = (row.commit_timestamp_ms for row in counted if row.commits_until_ms is None)
+    return max((at_ms for at_ms in known if at_ms is not None), default=None)
+
+
+def _of_group(rows: Sequence[LagRow]) -> list[Rollup]:
+    whole = _rollup(rows, None)
+    waiting = sum(row.status == LagStatus.UNSUBSCRIBED for row in rows)
+    has_others = whole.partitions_unsubscribed < whole.partitions
+    is_unsubscribed = status.is_unsubscribed(0 if has_others else waiting, whole.group_state)
+    found = [replace(whole, status=LagStatus.UNSUBSCRIBED) if is_unsubscribed else whole]
+    if rows[0].topic == rows[-1].topic:
+        return [*found, replace(whole, topic=rows[0].topic)]
+    return [*found, *(_rollup(list(of_topic), topic) for topic, of_topic in groupby(rows, key=attrgetter("topic")))]
 
 
 def _rollup(rows: Sequence[LagRow], topic: str | None) -> Rollup:

@@ -199,15 +199,24 @@ def lag_row(
 
 def is_settled(row: LagRow) -> bool:
     """Returns whether the next row is the same, except for `sampled_at_ms` and `lag_per_second`, if by then there is no
-    new commit, the same sample and the same circumstances: there is nothing to read, so nothing is waited for."""
-    return row.lag == 0 and LagFlag.STALE_SAMPLE not in row.flags
+    new commit, the same sample and the same circumstances: there is nothing to read or no commit, so nothing is waited
+    for. The sample must be one of its round."""
+    is_sampled = row.high_watermark is not None and LagFlag.STALE_SAMPLE not in row.flags
+    return is_sampled and (row.lag == 0 or row.kafka_offset is None)
 
 
-def settled_row(before: LagRow, window: PartitionWindow, sampled_at_ms: int, rules: LagRules) -> LagRow:
+def settled_row(before: LagRow, window: PartitionWindow | None, sampled_at_ms: int, rules: LagRules) -> LagRow:
     """Returns the next row after a settled one, and adds its lag to `window`, as `lag_row` would."""
-    window.observe(sampled_at_ms, 0, rules)
-    columns = (*_UNTIL_SLOPE(before), window.points.slope_per_s(), *_FROM_SLOPE(before))
+    slope = None
+    if window is not None:
+        window.observe(sampled_at_ms, 0, rules)
+        slope = window.points.slope_per_s()
+    columns = (*_UNTIL_SLOPE(before), slope, *_FROM_SLOPE(before))
     return LagRow(sampled_at_ms, *columns)
+
+
+AFTER_TIME = attrgetter(*_NAMES[1:])
+"""Returns the columns of a row after `sampled_at_ms`."""
 
 
 def out_of_date(row: LagRow, group_state: str | None) -> LagRow:
@@ -398,13 +407,14 @@ def _status_by_progress(
     window: PartitionWindow, commit: Commit, slope: float | None, now_ms: int, rules: LagRules
 ) -> str:
     since_ms = window.no_progress_since_ms
-    if since_ms is not None:
+    if since_ms is not None and now_ms - since_ms >= rules.status.standstill_ms:  # the limit is at least that
         limit_ms = status.standstill_ms(window.commit_interval_ms, rules.status)
         if now_ms - since_ms >= limit_ms:
             return LagStatus.STALLED if commit.commit_timestamp_ms > since_ms else LagStatus.STOPPED
-    if window.points.is_rewound():
+    points = window.points
+    if points.is_rewound():
         return LagStatus.REWOUND
-    return LagStatus.GROWING if window.points.is_growing(slope, rules.status) else LagStatus.OK
+    return LagStatus.GROWING if points.is_growing(slope, rules.status) else LagStatus.OK
 
 
 def _burrow_status(

@@ -8,7 +8,8 @@ no read_committed reader gets. If it lies below the high watermark, the rows say
     state.round(round, ...)    once the log is read up to `round.ends`; rounds in their order
 
 Only what has changed is judged. A partition where nothing is left to read gets the row of the round before with the new
-time, as long as it has no new commit, and its sample and its group's facts are the same (`row.is_settled`).
+time, as long as it has no new commit, and its sample and its group's facts are the same (`row.is_settled`). If that is
+so for all partitions of a group, the group is at rest, and the next rounds do not look at its partitions (`quiet`).
 
 The caller waits until the log is read that far (`is_read_to`). State is bounded, as `PartitionWindow` and `TopicWindow`
 say. State that was recovered from the tables (`jobs.derive.lag`) gives the same rows as the state that was lost, if the
@@ -18,20 +19,15 @@ committed after it by then, and commits closer than that share a slot of the rin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.words import LagFlag
 from groupledger.transforms.coverage.rules.losses import NO_LOSSES
-from groupledger.transforms.lag.rules.facts import (
-    NOBODY,
-    UNKNOWN_OWNER,
-    UNSUBSCRIBED_OWNER,
-    Commit,
-    Owner,
-    Watermark,
-)
+from groupledger.transforms.lag.rules.facts import NO_FACTS, Commit, GroupFacts, Watermark
 from groupledger.transforms.lag.rules.partition_window import PartitionWindow
+from groupledger.transforms.lag.rules.quiet import Judged, QuietGroup, Situation, quiet_group
 from groupledger.transforms.lag.rules.row import (
     Circumstances,
     GroupPartition,
@@ -62,33 +58,6 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFacts:
-    """Describes a group at the position of a round.
-
-    If `is_ownership_known`, a partition that is not in `owners` has no owner. `subscribed_topics` is None if the topics
-    of some member are not known, or if there are no members. `kafka_partition` is -1 if the history does not have the
-    group.
-    """
-
-    state: str | None = None
-    owners: Mapping[TopicPartition, Owner] = field(default_factory=dict)
-    is_ownership_known: bool = False
-    subscribed_topics: frozenset[str] | None = None
-    kafka_partition: int = -1
-
-    def owner(self, place: TopicPartition) -> Owner:
-        owner = self.owners.get(place)
-        if owner is not None:
-            return owner
-        if self.subscribed_topics is not None and place[0] not in self.subscribed_topics:
-            return UNSUBSCRIBED_OWNER
-        return NOBODY if self.is_ownership_known else UNKNOWN_OWNER
-
-
-NO_FACTS = GroupFacts()
-
-
-@dataclass(frozen=True, slots=True)
 class Round:
     """Holds the result of one sampling round. `ends` and `watermarks` lack the partitions whose broker did not
     answer."""
@@ -103,26 +72,15 @@ def is_read_to(ends: Mapping[int, End], positions: Mapping[int, int]) -> bool:
     return all(positions.get(partition, 0) >= end.offset for partition, end in ends.items())
 
 
-class _Situation(NamedTuple):
-    """Holds what is the same for all partitions of a group in a round."""
-
-    sampled_at_ms: int
-    facts: GroupFacts
-    commits_until_ms: int | None
-    has_hidden_commits: bool
-
-
-class _Judged(NamedTuple):
-    """Holds the rows of a group in a round."""
-
-    situation: _Situation
-    rows: dict[TopicPartition, LagRow]
-
-
-def _still_settled(row: LagRow, window: PartitionWindow, topic: TopicWindow | None, at_ms: int) -> bool:
+def _still_settled(
+    row: LagRow, window: PartitionWindow | None, topic: TopicWindow | None, at_ms: int, is_lost: bool
+) -> bool:
     """Returns whether an earlier row is settled, and neither commit nor sample has changed since."""
-    is_same_commit = window.latest is not None and window.latest.kafka_offset == row.kafka_offset
-    return is_same_commit and is_settled(row) and topic is not None and topic.is_unchanged(row.sampled_at_ms, at_ms)
+    if not is_settled(row) or topic is None or not topic.is_unchanged(row.sampled_at_ms, at_ms):
+        return False
+    if window is None or window.latest is None:
+        return row.kafka_offset is None and is_lost == (LagFlag.COMMIT_UNKNOWN in row.flags)
+    return window.latest.kafka_offset == row.kafka_offset
 
 
 class LagState:
@@ -144,7 +102,9 @@ class LagState:
         self._waiting: list[tuple[str, TopicPartition, Commit]] = []
         self._hidden_to: dict[int, int] = {}  # of each partition of the log, the last of them that a round has passed
         self._lost: set[tuple[str, TopicPartition]] = set()  # whose last commit is not known
-        self._last: dict[str, _Judged] = {}  # of the groups that the last round judged
+        self._last: dict[str, Judged] = {}  # of the groups that the last round judged
+        self._quiet: dict[str, QuietGroup] = {}  # at rest since an earlier round
+        self._restless: set[TopicPartition] = set()  # of this round: their sample has changed, or they have none
         self._thinned: dict[tuple[str, TopicPartition], int] = {}  # of this round: a commit at or above that counts
 
     def commit(self, group_id: str, topic: str, partition: int, commit: Commit) -> None:
@@ -155,12 +115,20 @@ class LagState:
         """Yields the rows of the round: for each group, the partitions that it has committed or owns. Consume all rows,
         because the state that the next round needs is stored on the way."""
         failed = self._absorb(read)
-        for place, watermark in read.watermarks.items():
-            self.topic(place).add(watermark)
+        self._sample(read)
         before, self._last = self._last, {}
-        for group_id in (self.groups.keys() | {name for name, fact in facts.items() if fact.owners}) - failed:
+        group_ids = (self.groups.keys() | {name for name, fact in facts.items() if fact.owners}) - failed
+        for group_id in self._quiet.keys() - group_ids:
+            del self._quiet[group_id]
+        for group_id in group_ids:
             facts_of_group = facts.get(group_id, NO_FACTS)
             yield from self._judged(group_id, read.sampled_at_ms, facts_of_group, before.get(group_id))
+
+    @property
+    def at_rest(self) -> Mapping[str, object]:
+        """Returns the groups whose rows in the last round will stay the same, except for `sampled_at_ms`, as long as
+        this has the same object for them."""
+        return self._quiet
 
     def topic(self, place: TopicPartition) -> TopicWindow:
         window = self.topics.get(place)
@@ -195,41 +163,72 @@ class LagState:
         for place in [place for place, window in windows.items() if window.latest is None]:
             self._drop(group_id, place)
 
-    def _judged(self, group_id: str, sampled_at_ms: int, facts: GroupFacts, before: _Judged | None) -> Iterable[LagRow]:
+    def _sample(self, read: Round) -> None:
+        at_ms, topics = read.sampled_at_ms, self.topics
+        restless = topics.keys() - read.watermarks.keys() if len(topics) > len(read.watermarks) else set()
+        for place, watermark in read.watermarks.items():
+            topic = topics.get(place) or self.topic(place)
+            if not topic.add(watermark) or watermark.sampled_at_ms != at_ms:
+                restless.add(place)
+        self._restless = restless
+
+    def _judged(self, group_id: str, sampled_at_ms: int, facts: GroupFacts, before: Judged | None) -> Iterable[LagRow]:
         """Returns all rows of a group, or none of one that can't be judged: a part would give a wrong sum."""
         try:
             situation = self._situation(group_id, sampled_at_ms, facts)
+            quiet = self._quiet.get(group_id)
+            if quiet is not None:
+                if quiet.goes_on(situation, self._restless, self.rules):
+                    return quiet.rows()
+                before = self._quiet.pop(group_id).wake()
             is_same = before is not None and before.situation[1:] == situation[1:]
-            rows = dict(self._group_rows(group_id, situation, before.rows if before is not None and is_same else {}))
+            earlier = before.rows if before is not None and is_same else {}
+            rows, is_unchanged = self._group_rows(group_id, situation, earlier)
         except RULE_ERRORS as error:
             self._report(group_id, error)
             return ()
-        self._last[group_id] = _Judged(situation, rows)
+        found = Judged(situation, rows)
+        quiet = quiet_group(found, self.groups.get(group_id, {}), self.topics, self.rules) if is_unchanged else None
+        if quiet is None:
+            self._last[group_id] = found
+        else:
+            self._quiet[group_id] = quiet
         return rows.values()
 
-    def _situation(self, group_id: str, sampled_at_ms: int, facts: GroupFacts) -> _Situation:
+    def _wake(self, group_id: str) -> None:
+        """Ends the rest of a group, before its windows change."""
+        self._last[group_id] = self._quiet.pop(group_id).wake()
+
+    def _situation(self, group_id: str, sampled_at_ms: int, facts: GroupFacts) -> Situation:
         # All of a group lies in one partition of the log.
         latest = (each.latest for each in self.groups.get(group_id, {}).values())
         kafka_partition = next((each.kafka_partition for each in latest if each), facts.kafka_partition)
         end_read_at_ms, end = self._ends.get(kafka_partition, (sampled_at_ms, None))
         until_ms = end_read_at_ms if end_read_at_ms < sampled_at_ms else None
-        return _Situation(sampled_at_ms, facts, until_ms, end is not None and end.is_behind)
+        return Situation(sampled_at_ms, facts, until_ms, end is not None and end.is_behind)
 
     def _group_rows(
-        self, group_id: str, situation: _Situation, before: Mapping[TopicPartition, LagRow]
-    ) -> Iterator[tuple[TopicPartition, LagRow]]:
-        """Yields the rows of a group; `before` are those of the round before, if the situation was the same."""
+        self, group_id: str, situation: Situation, before: Mapping[TopicPartition, LagRow]
+    ) -> tuple[dict[TopicPartition, LagRow], bool]:
+        """Returns the rows of a group, and whether nothing has changed. `before` are the rows of the round before, if
+        the situation was the same."""
         at_ms, facts, rules = situation.sampled_at_ms, situation.facts, self.rules
         windows = self.groups.get(group_id, {})
-        for place in sorted(windows.keys() | facts.owners.keys()):
+        rows: dict[TopicPartition, LagRow] = {}
+        is_unchanged, now = True, None
+        places = windows.keys() | facts.owners.keys()
+        for place in before if before.keys() == places else sorted(places):
             window, topic, row = windows.get(place), self.topics.get(place), before.get(place)
             is_thinned = bool(self._thinned) and self._is_thinned(group_id, place, window)
-            if window and row and not is_thinned and _still_settled(row, window, topic, at_ms):
-                yield place, settled_row(row, window, at_ms, rules)
-                continue
             is_lost = is_thinned or (bool(self._lost) and (group_id, place) in self._lost)
-            now = Circumstances(at_ms, facts.owner(place), facts.state, *situation[2:], is_lost)
-            yield place, lag_row(GroupPartition(group_id, *place), topic, None if is_thinned else window, now, rules)
+            if row is not None and not is_thinned and _still_settled(row, window, topic, at_ms, is_lost):
+                rows[place] = settled_row(row, window, at_ms, rules)
+                continue
+            is_unchanged, owner, of_round = False, facts.owner(place), None if is_thinned else window
+            if now is None or now.owner is not owner or now.has_lost_commit != is_lost:
+                now = Circumstances(at_ms, owner, facts.state, *situation[2:], is_lost)
+            rows[place] = lag_row(GroupPartition(group_id, *place), topic, of_round, now, rules)
+        return rows, is_unchanged
 
     def _is_thinned(self, group_id: str, place: TopicPartition, window: PartitionWindow | None) -> bool:
         """Returns whether the cleaner may have removed what was committed at the round."""
@@ -250,7 +249,10 @@ class LagState:
             if found is None or commit.kafka_offset >= found[1].offset:
                 self._waiting.append(entry)
                 continue
-            self._lost.discard((group_id, place))
+            if group_id in self._quiet:
+                self._wake(group_id)
+            if self._lost:
+                self._lost.discard((group_id, place))
             window = self.window(group_id, place)
             try:
                 window.absorb(commit, self._end_before(place, before.get(commit.kafka_partition)), self.rules)
@@ -262,6 +264,9 @@ class LagState:
                 self._drop(group_id, place)
         self._drop_hidden()
         self._thinned = dict(self._behind_thinned())
+        for group_id, _ in self._thinned:
+            if group_id in self._quiet:
+                self._wake(group_id)
         return failed
 
     def _behind_thinned(self) -> Iterator[tuple[tuple[str, TopicPartition], int]]:
@@ -301,6 +306,8 @@ class LagState:
         return topic.latest.high_watermark
 
     def _drop(self, group_id: str, place: TopicPartition) -> None:
+        if group_id in self._quiet:
+            self._wake(group_id)
         del self.groups[group_id][place]
         if not self.groups[group_id]:
             del self.groups[group_id]

@@ -65,23 +65,16 @@ class TopicWindow:
         self._ends = array("q")
         self._cut_times: Sequence[int] = ()  # of samples that a truncation has made void, oldest first
 
-    def add(self, sample: Watermark) -> None:
+    def add(self, sample: Watermark) -> bool:
         """Adds a sample. A sample that is not later than the latest one is ignored, so that a round may be added
-        twice."""
+        twice. Returns whether the sample is new and differs from the one before only in its time."""
         before = self.latest
-        if before is not None:
-            if sample.sampled_at_ms <= before.sampled_at_ms:
-                return
-            if sample[1:] != before[1:]:
-                self.changed_at_ms = sample.sampled_at_ms
-            if before.topic_id is not None and sample.topic_id not in (None, before.topic_id):
-                self.former = FormerTopic(before.topic_id, before.sampled_at_ms, self.longest)
-                self._forget()
-            elif sample.high_watermark < before.high_watermark:
-                self._cut_to(sample.high_watermark)
+        if before is not None and sample.sampled_at_ms <= before.sampled_at_ms:
+            return False
+        is_same = before is not None and sample[1:] == before[1:]
+        if not is_same:
+            self._change(sample, before)
         self.latest = sample
-        self.longest = max(self.longest, sample.high_watermark)
-        self.has_transactions |= sample.last_stable_offset < sample.high_watermark
         self.recent_ends.append(sample.high_watermark)
         if len(self.recent_ends) > RECENT_ENDS_MAX:
             del self.recent_ends[0]
@@ -89,6 +82,18 @@ class TopicWindow:
         self._ends.append(sample.high_watermark)
         if len(self._times) > THIN_ABOVE:
             self._thin()
+        return is_same
+
+    def _change(self, sample: Watermark, before: Watermark | None) -> None:
+        if before is not None:
+            self.changed_at_ms = sample.sampled_at_ms
+            if before.topic_id is not None and sample.topic_id not in (None, before.topic_id):
+                self.former = FormerTopic(before.topic_id, before.sampled_at_ms, self.longest)
+                self._forget()
+            elif sample.high_watermark < before.high_watermark:
+                self._cut_to(sample.high_watermark)
+        self.longest = max(self.longest, sample.high_watermark)
+        self.has_transactions |= sample.last_stable_offset < sample.high_watermark
 
     def is_unchanged(self, since_ms: int, until_ms: int) -> bool:
         """Returns whether there is a sample of `until_ms`, and none after `since_ms` differs from that one."""
