@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.exposition import choose_encoder
 
 from groupledger.jobs.monitor.exposition import Published
-from groupledger.jobs.monitor.lag_metrics import lag_metrics
+from groupledger.jobs.monitor.lag_metrics import Summed, lag_metrics
+from groupledger.jobs.monitor.partition_lines import PartitionLines
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.garbage import collector_rests
 from groupledger.jobs.process.settings import load_settings
@@ -37,9 +38,9 @@ from groupledger.transforms.lag.rules import (
     LagRules,
     LagState,
     Owner,
+    Rollups,
     Round,
     Watermark,
-    rollup,
 )
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ def topic_of(group: int, topics: int) -> str:
 
 def in_memory(load: Load, rounds: int) -> None:
     state, facts, limits = LagState(), load.facts(), load_settings().metrics
+    summed, written = Rollups(), PartitionLines()
     seconds: dict[str, list[float]] = {"absorb and compute": [], "sum up": [], "metrics": [], "all, processor time": []}
     rows, exposition = [], b""
     encoder, _ = choose_encoder("")
@@ -147,9 +149,11 @@ def in_memory(load: Load, rounds: int) -> None:
                 state.commit(*commit)
             rows = list(state.round(read, facts))
             times.append(time.perf_counter())
-            sums = rollup(rows)
+            at_rest = {**state.at_rest}
+            sums = summed.of(rows, at_rest)
             times.append(time.perf_counter())
-            exposition = Published([*lag_metrics("bench", rows, sums, {}, limits)]).encoded(encoder)
+            metrics = lag_metrics("bench", Summed(rows, sums, at_rest), {}, limits, written=written)
+            exposition = Published([*metrics]).encoded(encoder)
             times.append(time.perf_counter())
         took = [later - earlier for earlier, later in pairwise(times)]
         if number >= WARM_UP:

@@ -28,7 +28,7 @@ from groupledger.jobs.ingest.stream import Totals
 from groupledger.jobs.monitor.activity import Activity
 from groupledger.jobs.monitor.activity_metrics import GroupActivity
 from groupledger.jobs.monitor.group_info import GroupInfo
-from groupledger.jobs.monitor.lag_metrics import lag_metrics
+from groupledger.jobs.monitor.lag_metrics import Summed, lag_metrics
 from groupledger.jobs.monitor.objectives import objective_metrics
 from groupledger.jobs.monitor.own_metrics import (
     MonitorReport,
@@ -111,7 +111,9 @@ def served_metrics() -> list[Metric]:
     known = standing(objective, whole, dict.fromkeys(BURN_WINDOWS, whole))
     info = GroupInfo(rebalances=1, generation=1, member_count=1, idle_since_ms=1)
     return [
-        *lag_metrics("c", rows, rollup(rows), {"g": info}, load_settings().metrics, 0, GroupActivity(Activity(0))),
+        *lag_metrics(
+            "c", Summed(rows, rollup(rows)), {"g": info}, load_settings().metrics, 0, GroupActivity(Activity(0))
+        ),
         *monitor_metrics("c", report),
         *incident_metrics("c", {("g", "rebalance_storm", "warning"): 1}, {("chat", "sent"): 1}),
         *step_metrics("c", {"history": LastRun(1, 1)}, {"history": 1}, ("history",)),

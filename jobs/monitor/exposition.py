@@ -43,7 +43,7 @@ class Published:
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self.metrics = metrics
-        self._written = [each.written().encode() for each in metrics if isinstance(each, ManyGauges)]
+        self._written = [part for each in metrics if isinstance(each, ManyGauges) for part in each.written()]
         self._registry = CollectorRegistry()
         self._registry.register(RoundMetrics([each for each in metrics if not isinstance(each, ManyGauges)]))
 

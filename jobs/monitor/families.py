@@ -7,7 +7,7 @@ the text of a partition's labels is made once for all of them.
 
 from __future__ import annotations
 
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
 from prometheus_client import Metric
@@ -16,7 +16,7 @@ from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 Counter: TypeAlias = CounterMetricFamily
 Gauge: TypeAlias = GaugeMetricFamily
@@ -62,19 +62,38 @@ def text_of(number: float) -> str:
 class Places:
     """Holds the label values of many samples, and the text of each sample's labels."""
 
-    def __init__(self, names: Sequence[str], values: Sequence[tuple[str, ...]]) -> None:
+    def __init__(self, names: Sequence[str], values: Sequence[tuple[str, ...]], escaped: Escaped | None = None) -> None:
+        """Takes the values of each sample, in the order of `names`. `escaped` may be words that are known."""
         self.names = names
         self.values = values
         order = sorted(range(len(names)), key=names.__getitem__)
         template = "{" + ",".join(f'{names[number]}="%s"' for number in order) + "} "
-        words = {word: _escaped(word) for word in set(chain.from_iterable(values))}  # a name occurs in many places
+        words = Escaped() if escaped is None else escaped  # a name occurs in many places
         columns = [*zip(*values, strict=True)]
-        escaped = [map(words.__getitem__, columns[number]) for number in order if values]
-        self.texts = [*map(template.__mod__, zip(*escaped, strict=True))]
+        texts = [map(words.__getitem__, columns[number]) for number in order if values]
+        self.texts = [*map(template.__mod__, zip(*texts, strict=True))]
 
 
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+class Escaped(dict[str, str]):
+    """The text of each word in a label."""
+
+    def __missing__(self, word: str) -> str:
+        self[word] = found = word.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+        return found
+
+
+class Numerals(dict[float, str]):
+    """The text of each number; many numbers are the same."""
+
+    def __missing__(self, number: float) -> str:
+        self[number] = found = text_of(number)
+        return found
+
+
+def lines(name: str, places: Iterable[str], numbers: Iterable[float | None], numerals: dict[float, str]) -> bytes:
+    """Returns the lines of some samples, without those whose number is None. `places` are texts of `Places`."""
+    numbered = zip(places, numbers, strict=True)
+    return "".join([f"{name}{place}{numerals[number]}\n" for place, number in numbered if number is not None]).encode()
 
 
 class ManyGauges(Metric):
@@ -89,10 +108,9 @@ class ManyGauges(Metric):
     @property
     def samples(self) -> list[Sample]:
         """Returns the samples in the library's form."""
-        names, known = self._places.names, zip(self._places.values, self._numbers, strict=True)
         return [
-            Sample(self.name, dict(zip(names, values, strict=True)), number)
-            for values, number in known
+            Sample(self.name, dict(zip(self._places.names, values, strict=True)), number)
+            for values, number in self._known()
             if number is not None
         ]
 
@@ -100,8 +118,32 @@ class ManyGauges(Metric):
     def samples(self, _: list[Sample]) -> None:
         """Ignores the value: the library sets an empty list first."""
 
-    def written(self) -> str:
-        name, numbered = self.name, zip(self._places.texts, self._numbers, strict=True)
-        words = {each: text_of(each) for each in {*self._numbers} if each is not None}  # many are the same
-        lines = [f"{name}{place}{words[number]}\n" for place, number in numbered if number is not None]
-        return f"# HELP {name} {self.documentation}\n# TYPE {name} gauge\n{''.join(lines)}"
+    def written(self) -> list[bytes]:
+        """Returns the text in parts."""
+        head = f"# HELP {self.name} {self.documentation}\n# TYPE {self.name} gauge\n".encode()
+        return [head, *self._lines()]
+
+    def _known(self) -> Iterable[tuple[Sequence[str], float | None]]:
+        return zip(self._places.values, self._numbers, strict=True)
+
+    def _lines(self) -> Sequence[bytes]:
+        return [lines(self.name, self._places.texts, self._numbers, Numerals())]
+
+
+class WrittenGauges(ManyGauges):
+    """A gauge whose lines are written already. `known` returns the values of the labels of each sample and its number,
+    where somebody asks for samples."""
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        names: Sequence[str],
+        known: Callable[[], Iterable[tuple[tuple[str, ...], float | None]]],
+        parts: Sequence[bytes],
+    ) -> None:
+        super().__init__(name, text, Places(names, ()), ())
+        self._known, self._parts = known, parts  # type: ignore[method-assign]
+
+    def _lines(self) -> Sequence[bytes]:
+        return self._parts

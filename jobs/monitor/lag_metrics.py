@@ -8,19 +8,19 @@ is in `groupledger_series_left_out`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from groupledger.jobs.monitor.activity_metrics import activity_metrics
 from groupledger.jobs.monitor.families import Places
 from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
 from groupledger.jobs.monitor.metric_list import (
     BY_GROUP,
-    BY_PARTITION,
     BY_TOPIC,
-    OF_PARTITION,
     listed,
     listed_gauges,
 )
+from groupledger.jobs.monitor.partition_lines import PartitionLines
 from groupledger.jobs.monitor.scaler_metrics import scaler_metrics
 from groupledger.jobs.process.name_patterns import names_matching
 from groupledger.transforms.lag.rules import burrow
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.process.settings import MetricsSettings
     from groupledger.transforms.lag.rules import LagRow, Rollup
 
+NOBODY: Mapping[str, object] = MappingProxyType({})
 PER_PARTITION = 5  # families with one sample for each partition
 # As softwaremill/klag-exporter numbers them.
 STATE_CODES = {
@@ -48,21 +49,32 @@ STATE_CODES = {
 }
 
 
+class Summed(NamedTuple):
+    """Holds a round and its sums. The rows come group by group, and those of a group differ from the rows of the round
+    before only in their time as long as `at_rest` has the same object for it."""
+
+    rows: Sequence[LagRow]
+    rollups: Sequence[Rollup]
+    at_rest: Mapping[str, object] = NOBODY
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The part of a round that is published."""
+    """The part of a round that is published. Some partitions of `cut_group` may be left out."""
 
     rows: Sequence[LagRow]
     groups: Sequence[Rollup]
     topics: Sequence[Rollup]
     series_left_out: int
+    cut_group: str | None
 
 
-def scope_of(rows: Sequence[LagRow], rollups: Sequence[Rollup], limits: MetricsSettings) -> Scope:
+def scope_of(found: Summed, limits: MetricsSettings) -> Scope:
     """Chooses the groups, topics and partitions to publish. Groups with the most lag come first, and so are the last to
     be left out."""
+    rows, rollups, _ = found
     matching = names_matching(limits.group_pattern, (each.group_id for each in rollups))
-    topic_names = names_matching(limits.topic_pattern, (row.topic for row in rows))
+    topic_names = names_matching(limits.topic_pattern, {each.topic for each in rollups if each.topic is not None})
     groups = sorted(
         (each for each in rollups if each.topic is None and each.group_id in matching),
         key=lambda each: (-(each.lag_sum or 0), each.group_id),
@@ -73,52 +85,33 @@ def scope_of(rows: Sequence[LagRow], rollups: Sequence[Rollup], limits: MetricsS
     fitting = limits.series_max // PER_PARTITION
     if len(chosen) > fitting:
         chosen.sort(key=lambda row: (rank[row.group_id], row.topic, row.partition))
-    return Scope(chosen[:fitting], groups, topics, max(len(chosen) - fitting, 0) * PER_PARTITION)
+    cut_group = chosen[fitting].group_id if len(chosen) > fitting else None
+    return Scope(chosen[:fitting], groups, topics, max(len(chosen) - fitting, 0) * PER_PARTITION, cut_group)
 
 
 def lag_metrics(
     cluster: str,
-    rows: Sequence[LagRow],
-    rollups: Sequence[Rollup],
+    found: Summed,
     infos: Mapping[str, GroupInfo],
     limits: MetricsSettings,
     round_ms: int = 0,
     activity: GroupActivity | None = None,
+    written: PartitionLines | None = None,
 ) -> Iterator[Metric]:
-    """Yields the lag metrics of one round, which took `round_ms`, and the activity metrics of the published groups."""
-    scope = scope_of(rows, rollups, limits)
-    yield from _partition_metrics(cluster, scope.rows, limits)
+    """Yields the lag metrics of one round, which took `round_ms`, and the activity metrics of the published groups.
+    `written` keeps the lines of groups at rest from round to round."""
+    scope = scope_of(found, limits)
+    whole = {name: token for name, token in found.at_rest.items() if name != scope.cut_group}
+    shows_client = limits.member_labels == "client"
+    yield from (written or PartitionLines()).metrics(cluster, scope.rows, whole, shows_client=shows_client)
     yield from _group_metrics(cluster, scope)
-    yield from scaler_metrics(cluster, rows, scope.groups)
+    yield from scaler_metrics(cluster, found.rows, scope.groups)
     yield from _info_metrics(cluster, scope.groups, infos)
     if activity is not None:
         in_scope = {each.group_id: infos.get(each.group_id, NO_INFO) for each in scope.groups}
         yield from activity_metrics(cluster, in_scope, activity)
     yield listed("kafka_consumergroup_poll_time_ms", [((cluster,), round_ms)])
     yield listed("groupledger_series_left_out", [((cluster,), scope.series_left_out)])
-
-
-def _partition_metrics(cluster: str, rows: Sequence[LagRow], limits: MetricsSettings) -> Iterator[Metric]:
-    labels: list[tuple[str, ...]] = []
-    ends: dict[tuple[str, ...], tuple[int, int]] = {}
-    shows_client = limits.member_labels == "client"
-    for row in rows:
-        client = (row.client_host or "", row.client_id or "") if shows_client else ("", "")
-        labels.append((cluster, row.group_id, row.topic, str(row.partition), *client))
-        if row.high_watermark is not None and row.log_start_offset is not None:
-            ends[cluster, row.topic, str(row.partition)] = (row.high_watermark, row.log_start_offset)
-    places, of_topics = Places(BY_PARTITION, labels), Places(OF_PARTITION, [*ends])
-    values: Sequence[float | None]
-    for name, values in (
-        ("kafka_consumergroup_group_offset", [_committed(row) for row in rows]),
-        ("kafka_consumergroup_group_lag", [row.lag for row in rows]),
-        ("kafka_consumergroup_group_lag_seconds", [row.lag_seconds for row in rows]),
-        ("kafka_consumergroup_group_messages_lost", [row.messages_lost for row in rows]),
-        ("kafka_consumergroup_group_commit_age_seconds", [_seconds(row) for row in rows]),
-    ):
-        yield listed_gauges(name, places, values)
-    for number, name in enumerate(("kafka_partition_latest_offset", "kafka_partition_earliest_offset")):
-        yield listed_gauges(name, of_topics, [offsets[number] for offsets in ends.values()])
 
 
 def _group_metrics(cluster: str, scope: Scope) -> Iterator[Metric]:
@@ -151,11 +144,7 @@ def _group_metrics(cluster: str, scope: Scope) -> Iterator[Metric]:
         yield listed_gauges(name, topics, numbers)
 
 
-def _committed(row: LagRow) -> int | None:
-    return row.committed_offset if row.commits_until_ms is None else None
-
-
-def _seconds(each: LagRow | Rollup) -> float | None:
+def _seconds(each: Rollup) -> float | None:
     return None if each.commit_age_ms is None else each.commit_age_ms / 1_000
 
 

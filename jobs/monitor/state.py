@@ -41,8 +41,9 @@ from groupledger.jobs.monitor.activity_metrics import GroupActivity, PartitionSp
 from groupledger.jobs.monitor.commits import commits_in
 from groupledger.jobs.monitor.expiry_ahead import ExpiryAhead
 from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
-from groupledger.jobs.monitor.lag_metrics import lag_metrics
+from groupledger.jobs.monitor.lag_metrics import Summed, lag_metrics
 from groupledger.jobs.monitor.objectives import LiveObjectives, objective_metrics
+from groupledger.jobs.monitor.partition_lines import PartitionLines
 from groupledger.jobs.monitor.retention_ahead import RetentionAhead
 from groupledger.jobs.monitor.rules import Elections
 from groupledger.jobs.monitor.timed_rows import rows_with_times
@@ -63,7 +64,16 @@ from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.words import StatsWindow, TroubledStep
 from groupledger.transforms.lag.lag import commit_events
-from groupledger.transforms.lag.rules import End, GroupHistory, LagRules, LagState, Watermark, out_of_date, rollup
+from groupledger.transforms.lag.rules import (
+    End,
+    GroupHistory,
+    LagRules,
+    LagState,
+    Rollups,
+    Watermark,
+    out_of_date,
+    rollup,
+)
 from groupledger.transforms.lag.rules import Round as LagRound
 from groupledger.transforms.lag.rules.of_group import commit_of
 from groupledger.transforms.lag.rules.resting import resting_places, standing_places
@@ -115,6 +125,8 @@ class MonitorState:
         self.unwritten = 0  # rounds that were left out of the tables
         self._shown: Sequence[LagRow] = ()  # those of them that metrics are about
         self._states: tuple[SampledGroupState, ...] = ()
+        self._sums, self._lines = Rollups(), PartitionLines()
+        self._at_rest: Mapping[str, object] = {}  # groups whose rows are as in the round before, except for the time
         self.rollups: list[Rollup] = []  # of the last round, limited to the part that is shown
         self._writer = ThreadPoolExecutor(1, "writer")
         self._writing: deque[Future[None]] = deque()
@@ -223,7 +235,8 @@ class MonitorState:
         self._objectives.observe(sampled.sampled_at_ms, self._rows)
         self._retention.look(self._rows)
         self._shown = chosen_rows(self._ledger.settings.selection, self._rows)
-        self.rollups = rollup(self._shown)
+        self._at_rest = {**self._lag.at_rest}
+        self.rollups = self._sums.of(self._shown, self._at_rest)
         subscribed = {topic for row in sampled.group_states for topic in row.subscribed_topics or ()}
         committed = {topic for places in self._lag.groups.values() for topic, _ in places}
         self._topics = (subscribed | committed) - {OFFSETS_TOPIC} or None
@@ -235,6 +248,7 @@ class MonitorState:
             return
         self._objectives.close_before(before_ms)
         self._shown = [out_of_date(row, states.get(row.group_id)) for row in self._shown]
+        self._at_rest = {}
         self.rollups = rollup(self._shown)
 
     def _facts(self, sampled: SampledGroupState) -> GroupFacts:
@@ -256,7 +270,8 @@ class MonitorState:
         with_members = {row.group_id for row in self._states if row.member_count}
         expire = self.expiry.seconds(self.sampled_at_ms or now_ms(), with_members)
         activity = GroupActivity(self._activity, self._commits, self._elections.moves, self._holdings, losses, expire)
-        yield from lag_metrics(cluster, self._shown, self.rollups, infos, settings, round(round_s * 1000), activity)
+        found, round_ms = Summed(self._shown, self.rollups, self._at_rest), round(round_s * 1000)
+        yield from lag_metrics(cluster, found, infos, settings, round_ms, activity, self._lines)
         yield from objective_metrics(cluster, [*self._objectives.standings()])
 
     def append(self, sampled: SampledRound) -> bool:

@@ -25,7 +25,7 @@ from groupledger.jobs.ask.named_queries import named_queries
 from groupledger.jobs.cli.main import main
 from groupledger.jobs.demo.simulate import CAPTURE_COLUMNS, simulate
 from groupledger.jobs.ingest.capture import read_manifest, write_manifest
-from groupledger.jobs.monitor.lag_metrics import lag_metrics
+from groupledger.jobs.monitor.lag_metrics import Summed, lag_metrics
 from groupledger.jobs.process.settings import load_settings
 from groupledger.jobs.serve.answers import Warehouse
 from groupledger.jobs.warehouse.storage import LocalStorage
@@ -323,7 +323,7 @@ def test_metrics(passes: Passes) -> None:
     """Goal: the exposition holds the last round of all groups, and its sums."""
     tables = Warehouse(str(passes.poisoned), load_settings()).rows(CLUSTER)
     _, rows = lag_at(tables, None, None)
-    samples = parsed(lag_metrics(CLUSTER, rows, rollup(rows), {}, load_settings().metrics))
+    samples = parsed(lag_metrics(CLUSTER, Summed(rows, rollup(rows)), {}, load_settings().metrics))
     groups = {dict(labels)["group"] for name, labels in samples if name == "kafka_consumergroup_group_lag"}
     assert groups == {row.group_id for row in rows if row.lag is not None}
     assert any(group.startswith("poison-") for group in groups)

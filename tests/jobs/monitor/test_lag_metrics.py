@@ -23,7 +23,7 @@ from groupledger.jobs.ingest.stream import Totals
 from groupledger.jobs.monitor.activity import Activity
 from groupledger.jobs.monitor.activity_metrics import GroupActivity, activity_metrics
 from groupledger.jobs.monitor.group_info import GroupInfo
-from groupledger.jobs.monitor.lag_metrics import lag_metrics
+from groupledger.jobs.monitor.lag_metrics import Summed, lag_metrics
 from groupledger.jobs.monitor.objectives import LiveObjectives, objective_metrics
 from groupledger.jobs.monitor.own_metrics import (
     MonitorReport,
@@ -98,7 +98,7 @@ def round_of(groups: Mapping[str, int | None]) -> list[LagRow]:
 
 
 def metrics_of(rows: list[LagRow], limits: MetricsSettings = LIMITS, **infos: GroupInfo) -> dict[Sample, float]:
-    return parsed(lag_metrics("test", rows, rollup(rows), infos, limits, round_ms=250))
+    return parsed(lag_metrics("test", Summed(rows, rollup(rows)), infos, limits, round_ms=250))
 
 
 def test_names_and_labels() -> None:
@@ -291,7 +291,7 @@ def played(
         rows = list(lag.round(read, {"g": GroupFacts(state(elapsed_s), {TopicPartition("t", 0): Owner(owned=True)})}))
         report_now = MonitorReport(now_ms, interval_s=ROUND_S) if report is None else report(elapsed_s)
         own = monitor_metrics("test", report_now)
-        metrics = [*own, *lag_metrics("test", rows, rollup(rows), {"g": info(elapsed_s)}, LIMITS)]
+        metrics = [*own, *lag_metrics("test", Summed(rows, rollup(rows)), {"g": info(elapsed_s)}, LIMITS)]
         series.append((now_ms / 1_000, parsed(metrics)))
     return series
 
