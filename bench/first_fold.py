@@ -1,7 +1,7 @@
 """Measures the first fold of a large table: how long it takes, and the most memory that its processes have.
 
     python -m bench.first_fold [--records 50000000] [--groups 10000] [--driver-memory 2g] [--unit 5000000] [--kills 0] \
-        [--rebuild]
+        [--rebuild | --backlog]
 
 Each group commits the offsets of four partitions in turns, and one of its three members is replaced after every five
 hundred of its records. The table is written directly. Then `groupledger history` folds all of it, in units of --unit
@@ -16,6 +16,9 @@ of one fold of everything; it ends with 1 if any differ.
 
 With --rebuild, the history is made first, and what is measured and killed is `groupledger history --rebuild`. The run
 also ends with 1 if something is left in the folder of the tables aside.
+
+With --backlog, the history of the first tenth of the records is made first, and what is measured and killed is the pass
+that folds all others, after a standstill.
 """
 
 from __future__ import annotations
@@ -81,13 +84,13 @@ def metadata(group: int, generation: int) -> str:
     return json.dumps({**header, "current_state_timestamp_ms": 0, "members": members})
 
 
-def pieces(records: int, groups: int) -> Iterator[pa.Table]:
-    """Yields the records, a million at a time, a millisecond after one another."""
+def pieces(begin: int, end: int, groups: int) -> Iterator[pa.Table]:
+    """Yields the records from one number to another, a million at a time, a millisecond after one another."""
     schema = schema_of(COORDINATOR_RECORDS.name)
     names = pa.array([f"group-{group}" for group in range(groups)])
     commit_type = schema.field("offset_commit").type
-    for first in range(0, records, PIECE):
-        numbers = np.arange(first, min(first + PIECE, records))
+    for first in range(begin, end, PIECE):
+        numbers = np.arange(first, min(first + PIECE, end))
         turn, group = numbers // groups, numbers % groups
         is_commit = turn % REPLACED_EVERY != 0
         at_ms = numbers + int(BEGAN_AT.timestamp() * 1_000)
@@ -124,7 +127,11 @@ def write_records(warehouse: Path, records: int, groups: int) -> None:
     readings = {partition: [born] for partition in range(PARTITIONS)}
     source = LedgerSource(CAPTURE, TopicIdentity("c", "t", PARTITIONS), readings)
     write_source(LocalStorage(warehouse), "test", source)
-    for piece in pieces(records, groups):
+    append_records(warehouse, 0, records, groups)
+
+
+def append_records(warehouse: Path, begin: int, end: int, groups: int) -> None:
+    for piece in pieces(begin, end, groups):
         write_deltalake(str(warehouse / COORDINATOR_RECORDS.name), piece, mode="append")
 
 
@@ -197,7 +204,9 @@ def main() -> None:
     parser.add_argument("--driver-memory", default="2g")
     parser.add_argument("--unit", type=int, default=first_fold.RECORDS_PER_UNIT)
     parser.add_argument("--kills", type=int, default=0)
-    parser.add_argument("--rebuild", action="store_true")
+    of_what = parser.add_mutually_exclusive_group()
+    of_what.add_argument("--rebuild", action="store_true")
+    of_what.add_argument("--backlog", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fold", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--compare", type=Path, help=argparse.SUPPRESS)
@@ -214,14 +223,19 @@ def measure(asked: argparse.Namespace) -> None:
     source = Random(asked.seed)  # noqa: S311 - not for secrets
     with tempfile.TemporaryDirectory(prefix="groupledger-first-fold-") as folder:
         warehouse = Path(folder)
-        write_records(warehouse, asked.records, asked.groups)
-        print(f"{asked.records:,} records of {asked.groups:,} groups are written", flush=True)
+        before = asked.records // 10 if asked.backlog else 0
+        write_records(warehouse, before or asked.records, asked.groups)
+        print(f"{before or asked.records:,} records of {asked.groups:,} groups are written", flush=True)
         common = [sys.executable, "-m", "bench.first_fold", "--driver-memory", asked.driver_memory]
         words = [*common, "--fold", folder, "--unit", f"{asked.unit}"]
         if asked.rebuild:
             run_once(words, math.inf, Counter())
             print("the history is made; now it is rebuilt", flush=True)
             words.append("--rebuild")
+        if asked.backlog:
+            run_once(words, math.inf, Counter())
+            append_records(warehouse, before, asked.records, asked.groups)
+            print(f"the history is made; now {asked.records - before:,} records are new", flush=True)
         most = Counter[str]()
         begun_s, lost_s = time.monotonic(), list[float]()
         # At the usual speed the kills are spread over the whole run.
@@ -241,7 +255,7 @@ def measure(asked: argparse.Namespace) -> None:
             compared = subprocess.run([*common, "--compare", folder], stdout=subprocess.PIPE, text=True, check=True)
             differing = int(compared.stdout.split()[-1])
             print(f"{len(lost_s)} kills, {sum(lost_s):.1f} s of work lost; groups with other rows: {differing}")
-    print(f"{took_s:.1f} s, {asked.records / took_s:,.0f} records/s; most MiB: {dict(most)}; rows: {rows}")
+    print(f"{took_s:.1f} s, {(asked.records - before) / took_s:,.0f} records/s; most MiB: {dict(most)}; rows: {rows}")
     turns = -(-asked.records // asked.groups)
     generations = asked.groups * -(-turns // REPLACED_EVERY)
     expected = {"generations": generations, "members": generations + (MEMBERS - 1) * asked.groups}

@@ -1,5 +1,5 @@
 """Folds a large table for the first time in units (`transforms.history.units`), and goes on after the last one. A large
-rebuild does the same (`jobs.derive.rebuild_in_units`).
+rebuild (`jobs.derive.rebuild_in_units`) and a backlog (`jobs.derive.backlog`) do the same.
 
 Each unit is folded from the states that the one before it has left in `open_groups`, as a micro-batch is. The note that
 is written before each unit (`jobs.warehouse.first_fold`) says what is folded, and where the unit ends. After a kill the
@@ -10,7 +10,11 @@ The result is that of one fold of everything. For that, three things are done fo
   records explain.
 - A unit meets the marks of coverage up to its last offset, and not those after it: a hole ends what is open, and the
   next unit may have records before that hole. After the last unit all groups meet the marks that they lack.
-- `rebalance_stats` is counted once, after the last unit.
+- `rebalance_stats` is counted once, after the last unit. Only a backlog, which touches a small part of it, counts the
+  windows that each unit has changed.
+
+A group on which the fold of a unit fails is set aside as one of a micro-batch is (`jobs.derive.aside`): the rows of
+earlier units stay, as they are true, and it is the only group whose rows depend on where the log was cut.
 
 A first look reads five columns of all records that are not folded. A unit reads only the files that have its records;
 they are named, since a filter by partitions and offsets, which has an OR, would leave out none of them.
@@ -58,32 +62,34 @@ PARTS_OF_A_UNIT = 8
 
 @dataclass(frozen=True)
 class Part:
-    """What the fold of a unit has to know: the marks of coverage that it meets, and the tables that it continues and
-    writes. `is_end`: all groups of the partitions meet the marks, whether they have records in it or not."""
+    """What the fold of a unit has to know: the marks of coverage that it meets, the tables that it continues and
+    writes, and whether `rebalance_stats` is counted with it. `is_end`: all groups of the partitions meet the marks,
+    whether they have records in it or not."""
 
     marks: Marks
     into: Ledger
+    is_counted: bool
     is_end: bool = False
 
 
 @dataclass(frozen=True)
 class FoldInUnits:
-    """A fold in units: how far it is, how that is noted, the tables that it writes, and what is done after the last
-    unit."""
+    """A fold in units: how far it is, how that is noted, the tables that it writes, what is done after the last unit,
+    and whether each unit counts `rebalance_stats`."""
 
     progress: FirstFold
     note: Callable[[FirstFold], None]
     into: Ledger
-    finish: Callable[[], None]
+    finish: Callable[[], None] = lambda: None
+    is_counted: bool = False
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The units that are left of a version of `coordinator_records`, whose files are `paths`, by name. `ends` are the
-    next offsets of all partitions, and `topic_ids` are the topics that the records name by id."""
+    """The units that are left of some files of `coordinator_records`. `ends` are the next offsets of all partitions,
+    and `topic_ids` are the topics that the records name by id."""
 
     units: Sequence[Unit]
-    paths: Mapping[str, str]
     ends: Mapping[int, int]
     topic_ids: set[str]
 
@@ -127,19 +133,30 @@ def is_much(records: DeltaTable) -> bool:
     return sum(RECORDS_PER_UNIT if each is None else each for each in counts) > RECORDS_PER_UNIT
 
 
+def fold_version_in_units(
+    ledger: Ledger, version: int, begun: FoldInUnits, fold: Callable[[DataFrame, Part], None], stop: threading.Event
+) -> bool:
+    """Folds what is left of a version of `coordinator_records`, as `fold_in_units` does."""
+    rows = ledger.spark.read.format("delta").option("versionAsOf", version).load(ledger.path(COORDINATOR_RECORDS))
+    files = AddedFiles(version, _paths(ledger, version))
+    return fold_in_units(ledger, rows.where(F.col("cluster") == F.lit(ledger.cluster)), files, begun, fold, stop)
+
+
 def fold_in_units(
     ledger: Ledger,
-    version: int,
+    records: DataFrame,
+    files: AddedFiles,
     begun: FoldInUnits,
     fold: Callable[[DataFrame, Part], None],
     stop: threading.Event,
 ) -> bool:
-    """Folds what is left of a version of `coordinator_records`, by a call of `fold` for each unit, and finishes.
-    Returns False if it was stopped before the end."""
+    """Folds what is left of the cluster's `records`, which are those in `files`, by a call of `fold` for each unit, and
+    finishes. Returns False if it was stopped before the end."""
     progress, into = begun.progress, begun.into
-    plan = _plan(ledger, version, progress)
-    records = ledger.rows(COORDINATOR_RECORDS, version)
-    topic_names_of(ledger, records_of(ledger, records.where(at_or_after(progress.folded))), plan.topic_ids, into)
+    records = records.where(at_or_after(progress.folded))
+    paths = {path.rpartition("/")[2]: path for path in files.paths}
+    plan = _plan(records, [*paths], progress)
+    topic_names_of(ledger, records_of(ledger, records), plan.topic_ids, into)
     marks = marks_of(ledger, plan.ends)
     count = progress.record_count + sum(unit.count for unit in plan.units)
     for unit in plan.units:
@@ -147,26 +164,26 @@ def fold_in_units(
         begun.note(progress)
         if stop.is_set():
             return False
-        files = AddedFiles(version, tuple(plan.paths[name] for name in sorted(unit.files)), unit.count)
-        rows = rows_in(ledger, COORDINATOR_RECORDS, files)
+        of_unit = AddedFiles(files.version, tuple(paths[name] for name in sorted(unit.files)), unit.count)
+        rows = rows_in(ledger, COORDINATOR_RECORDS, of_unit)
         rows = rows.where(at_or_after(progress.folded) & ~at_or_after(unit.ends))
-        fold(rows, Part(_marks_before(marks, unit.ends), into))
+        fold(rows, Part(_marks_before(marks, unit.ends), into, begun.is_counted))
         folded = {**progress.folded, **unit.ends}
         progress = replace(progress, folded=folded, unit={}, record_count=progress.record_count + unit.count)
         ledger.say(f"history: {progress.record_count:,} of {count:,} records folded")
     begun.note(progress)
     if any(len(starts) > 1 for starts in marks.values()):
-        fold(ledger.empty(COORDINATOR_RECORDS), Part(marks, into, is_end=True))
+        fold(ledger.empty(COORDINATOR_RECORDS), Part(marks, into, begun.is_counted, is_end=True))
     begun.finish()
     return True
 
 
-def _plan(ledger: Ledger, version: int, progress: FirstFold) -> Plan:
-    rows = ledger.spark.read.format("delta").option("versionAsOf", version).load(ledger.path(COORDINATOR_RECORDS))
+def _plan(records: DataFrame, names: Sequence[str], progress: FirstFold) -> Plan:
+    """Returns the plan for records that are not folded. `names` are those of their files, in the order in which they
+    should be read."""
     partition, offset = F.col("kafka_partition"), F.col("kafka_offset")
     found = (
-        rows.where((F.col("cluster") == F.lit(ledger.cluster)) & at_or_after(progress.folded))
-        .groupBy(
+        records.groupBy(
             F.col("_metadata.file_name").alias("file"),
             partition,
             (~at_or_after(progress.unit)).alias("is_in_unit"),
@@ -176,8 +193,7 @@ def _plan(ledger: Ledger, version: int, progress: FirstFold) -> Plan:
         .drop("place")
         .toArrow()
     )
-    paths = _paths(ledger, version)
-    order = {name: number for number, name in enumerate(paths)}
+    order = {name: number for number, name in enumerate(names)}
     begun, left, topic_ids = Unit(), [], set[str]()
     for file, kafka_partition, is_in_unit, first, last, count, ids in zip(
         *(column.to_pylist() for column in found.columns), strict=True
@@ -193,17 +209,16 @@ def _plan(ledger: Ledger, version: int, progress: FirstFold) -> Plan:
     for piece in left:
         ends[piece.partition] = max(piece.last + 1, ends.get(piece.partition, 0))
     units = units_of(left, RECORDS_PER_UNIT)
-    return Plan([begun, *units] if begun.count else [*units], paths, ends, topic_ids)
+    return Plan([begun, *units] if begun.count else [*units], ends, topic_ids)
 
 
-def _paths(ledger: Ledger, version: int) -> dict[str, str]:
-    """Returns the files of `coordinator_records`, by name, in the order in which their dates, and then they, were
-    written."""
+def _paths(ledger: Ledger, version: int) -> tuple[str, ...]:
+    """Returns the files of `coordinator_records` in the order in which their dates, and then they, were written."""
     files = pa.table(open_table(ledger.warehouse, COORDINATOR_RECORDS, version).get_add_actions(flatten=True))
     names = ("partition.ingest_date", "modification_time", "path")
     rows = zip(*(files[name].to_pylist() for name in names), strict=True)
     found = sorted((str(date or ""), at, unquote(path)) for date, at, path in rows)
-    return {path.rpartition("/")[2]: path for *_, path in found}
+    return tuple(path for *_, path in found)
 
 
 def _marks_before(marks: Marks, ends: Mapping[int, int]) -> Marks:

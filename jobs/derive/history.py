@@ -1,11 +1,11 @@
 """`groupledger history` derives from `coordinator_records` who was in which group, who owned what, and every rebalance.
 
 The first run folds all rows of the table, a large table in units (`first_fold`); later runs follow it as a stream, a
-micro-batch of new rows at a time. Each batch or unit writes the derived tables first and `open_groups` last: one that
-was killed in between is folded again from the old state and gives the same rows. A rebuild (`rebuild`) folds all
-records again, many in units (`rebuild_in_units`), and replaces each table in one Delta commit, `open_groups` last:
-readers see either the old table or the new one. Rows whose records retention has removed are carried over from the old
-tables (`transforms.history.carried_over`).
+micro-batch of new rows at a time, and a large one in units, too (`backlog`). Each batch or unit writes the derived
+tables first and `open_groups` last: one that was killed in between is folded again from the old state and gives the
+same rows. A rebuild (`rebuild`) folds all records again, many in units (`rebuild_in_units`), and replaces each table in
+one Delta commit, `open_groups` last: readers see either the old table or the new one. Rows whose records retention has
+removed are carried over from the old tables (`transforms.history.carried_over`).
 
 A run reads and writes the rows of one cluster; several clusters share the tables.
 """
@@ -23,9 +23,10 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.derive import rebuild
 from groupledger.jobs.derive.aside import Aside, taken_back, to_try_again, without, without_arrow
+from groupledger.jobs.derive.backlog import begin_backlog, fold_backlog
 from groupledger.jobs.derive.batch_records import beginnings_of, extents_of, marks_of, records_of
 from groupledger.jobs.derive.commit_steps import drop_commit_steps
-from groupledger.jobs.derive.first_fold import begin_first_fold, fold_in_units
+from groupledger.jobs.derive.first_fold import begin_first_fold, fold_version_in_units
 from groupledger.jobs.derive.lag_seeds import drop_seeds
 from groupledger.jobs.derive.rebalance_stats import (
     COUNTED,
@@ -40,12 +41,14 @@ from groupledger.jobs.derive.troubles import known_groups, look_for_anybody
 from groupledger.jobs.ingest.stream import Batches, must_stop, wait
 from groupledger.jobs.process.errors import InputError
 from groupledger.jobs.process.session import close_idle_callbacks
+from groupledger.jobs.warehouse.added_files import added_since
+from groupledger.jobs.warehouse.backlog import end_backlog
 from groupledger.jobs.warehouse.checkpoint import set_checkpoint_aside, whole_checkpoint
 from groupledger.jobs.warehouse.delta_log import check_commits, dataset
 from groupledger.jobs.warehouse.first_fold import first_fold_is_done, unfinished_first_fold
 from groupledger.jobs.warehouse.known_until import note_until
 from groupledger.jobs.warehouse.ledger import floors_of
-from groupledger.jobs.warehouse.readers import reader_of
+from groupledger.jobs.warehouse.readers import CHECKPOINTS, HISTORY, reader_of
 from groupledger.jobs.warehouse.rebuild_units import end_units
 from groupledger.jobs.warehouse.rebuilds import (
     answer_request,
@@ -82,6 +85,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.derive.first_fold import Part
     from groupledger.jobs.derive.rebuild import HistoryBefore
+    from groupledger.jobs.warehouse.backlog import Backlog
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.history.group_history import Marks
@@ -92,12 +96,12 @@ if TYPE_CHECKING:
     """New events of groups (`group_events`), the marks of coverage, and the names of topics."""
 
 TABLES = (*DERIVED_TABLES, REBALANCE_STATS, OPEN_GROUPS)
-CHECKPOINT_NAME = "history"
 # Tables that older releases did not write.
 LATER_TABLES = {MEMBER_EPOCHS.name, SHARE_ASSIGNMENTS.name, STREAM_TASKS.name, STREAM_TOPOLOGIES.name}
 # The most rows that the driver folds at once: its result is a fraction of 2 GiB.
 RECORDS_PER_DRIVER_FOLD = 200_000
-# A Delta commit must be folded in one batch, since its files have no order among each other: so batches have no limit.
+# A Delta commit must be in one batch, since its files have no order among each other: so batches have no limit, and a
+# large one is cut by offsets.
 FILES_PER_BATCH = 2**31 - 1
 
 
@@ -137,20 +141,22 @@ def update_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
             " a backup, or run `groupledger history --rebuild`, which makes all of them of the records that are left."
         )
     version = next_version(ledger) or 0
-    check_commits(ledger.storage, COORDINATOR_RECORDS, version)
+    unread_count = check_commits(ledger.storage, COORDINATOR_RECORDS, version)
     if is_first:
         prepare_beginning(ledger)
         return fold_all(ledger, stop)
-    if first is not None:
-        first_fold_is_done(ledger.storage, ledger.lease)
     prepare_tables(ledger)
     totals = HistoryTotals({})
-    groups = to_try_again(ledger)
+    backlog = begin_backlog(ledger, unread_count)
+    # In the middle of a backlog they would miss the records of the units that are done.
+    groups = [] if backlog is not None and backlog.fold.is_in_units else to_try_again(ledger)
     if groups and version:
         ledger.say(f"history: {len(groups):,} groups that another release has set aside are folded again")
         records = ledger.rows(COORDINATOR_RECORDS, version - 1)
         totals.add(apply_batch(ledger, records.where(F.col("group_id").isin(*groups)), again=groups))
-    return follow(ledger, totals, stop)
+    if follow(ledger, totals, stop, backlog) and first is not None:
+        first_fold_is_done(ledger.storage, ledger.lease)
+    return totals
 
 
 def rebuild_history(ledger: Ledger, stop: threading.Event) -> HistoryTotals:
@@ -214,12 +220,12 @@ def prepare_beginning(ledger: Ledger) -> None:
 
 def next_version(ledger: Ledger) -> int | None:
     """Returns the version of `coordinator_records` that the history reads next; None before its first whole batch."""
-    reader = reader_of(ledger.storage, ledger.cluster, CHECKPOINT_NAME)
+    reader = reader_of(ledger.storage, ledger.cluster, HISTORY)
     return None if reader is None else reader.next_version
 
 
 def checkpoint_folder(ledger: Ledger) -> str:
-    return f"_checkpoints/{ledger.cluster}/{CHECKPOINT_NAME}"
+    return f"{CHECKPOINTS}/{ledger.cluster}/{HISTORY}"
 
 
 def fold_all(ledger: Ledger, stop: threading.Event, *, is_rebuild: bool = False) -> HistoryTotals:
@@ -234,21 +240,29 @@ def fold_all(ledger: Ledger, stop: threading.Event, *, is_rebuild: bool = False)
     begun = (begin_rebuild if is_rebuild else begin_first_fold)(ledger, version)
     if begun is None:
         totals.add(apply_batch(ledger, ledger.rows(COORDINATOR_RECORDS, version), is_rebuild=is_rebuild))
-    elif not fold_in_units(
+    elif not fold_version_in_units(
         ledger, version, begun, lambda records, part: totals.add(apply_batch(ledger, records, part=part)), stop
     ):
         return totals
-    follow(ledger, totals, stop, from_version=version)
-    if is_followed(ledger):
+    end_backlog(ledger.storage, ledger.lease)  # of an earlier checkpoint
+    unread = added_since(ledger, COORDINATOR_RECORDS, version)
+    backlog = begin_backlog(ledger, unread.row_count, version + 1)
+    if follow(ledger, totals, stop, backlog, from_version=version):
         first_fold_is_done(ledger.storage, ledger.lease)
     return totals
 
 
 def follow(
-    ledger: Ledger, totals: HistoryTotals, stop: threading.Event, *, from_version: int | None = None
-) -> HistoryTotals:
+    ledger: Ledger,
+    totals: HistoryTotals,
+    stop: threading.Event,
+    backlog: Backlog | None,
+    *,
+    from_version: int | None = None,
+) -> bool:
     """Folds the rows that were added to the table since the checkpoint, or since the version `from_version`, which is
-    folded already; adds their number to `totals`.
+    folded already; adds their number to `totals`. Batches of the `backlog` are folded in units. Returns False if it was
+    stopped before the end.
 
     The query ends when it has read all rows, and each pass starts a new one. Delta's source refuses a table whose
     schema changes under a running query; a new query from the same checkpoint reads the commits of both schemas.
@@ -258,7 +272,15 @@ def follow(
     stream = stream.option("maxFilesPerTrigger", str(FILES_PER_BATCH))
     if from_version is not None:
         stream = stream.option("startingVersion", str(from_version))
-    batches = Batches(lambda batch, _: totals.add(apply_batch(ledger, batch)))
+
+    def fold_unit(records: DataFrame, part: Part) -> None:
+        totals.add(apply_batch(ledger, records, part=part))
+
+    def fold_batch(records: DataFrame, number: int) -> None:
+        if backlog is None or not fold_backlog(ledger, number, fold_unit, stop):
+            totals.add(apply_batch(ledger, records))
+
+    batches = Batches(fold_batch)
     query = (
         stream.load(ledger.path(COORDINATOR_RECORDS))
         .writeStream.foreachBatch(batches)
@@ -266,14 +288,19 @@ def follow(
         .trigger(availableNow=True)
         .start()
     )
+    is_whole = False
     while not wait(query, batches, checkpoint_folder(ledger)):
         if must_stop(ledger, query, stop):
             break
     else:
+        is_whole = batches.failure is None  # else it was stopped between two units
+    if is_whole:
         note_until(ledger.storage, ledger.cluster, Source.HISTORY, until_ms)
+        if backlog is not None:
+            end_backlog(ledger.storage, ledger.lease)
     look_for_anybody(ledger, TroubledStep.HISTORY, lambda: known_groups(ledger))
     close_idle_callbacks(ledger.spark)
-    return totals
+    return is_whole
 
 
 def apply_batch(
@@ -285,8 +312,7 @@ def apply_batch(
     part: Part | None = None,
 ) -> dict[str, int]:
     """Folds rows of `coordinator_records` and writes the result; returns the number of rows by table. `again` are
-    groups that were set aside and are folded again. `part` is what a unit of a large fold has to know;
-    `rebalance_stats` is not written then.
+    groups that were set aside and are folded again. `part` is what a unit of a large fold has to know.
 
     Raises InputError if a state was written by a newer version of groupledger.
     """
@@ -315,7 +341,7 @@ def apply_batch(
             ledger, (group_events(records, open_groups, marks, is_end=is_end), marks, names), aside.report
         )
         write = _apply_few if is_few else _apply_many
-        counts = write(into, folded, aside, before, is_counted=part is None)
+        counts = write(into, folded, aside, before, is_counted=part is None or part.is_counted)
         if is_rebuild:
             remove_versions(ledger.storage, ledger.lease)
     except PythonException as error:

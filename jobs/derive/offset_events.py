@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.generations_at import generations_at
-from groupledger.jobs.derive.history import CHECKPOINT_NAME, RECORDS_PER_DRIVER_FOLD, checkpoint_folder
+from groupledger.jobs.derive.history import RECORDS_PER_DRIVER_FOLD, checkpoint_folder
 from groupledger.jobs.derive.troubles import gathering, groups_in, look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
 from groupledger.jobs.process.settings import rules_from
@@ -35,7 +35,7 @@ from groupledger.jobs.warehouse.checkpoint import whole_checkpoint
 from groupledger.jobs.warehouse.conform import conform
 from groupledger.jobs.warehouse.ledger import at_or_after, known_ends
 from groupledger.jobs.warehouse.progress import note_progress, read_progress
-from groupledger.jobs.warehouse.readers import reader_of
+from groupledger.jobs.warehouse.readers import HISTORY, reader_of
 from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished
 from groupledger.jobs.warehouse.source import read_source
 from groupledger.jobs.warehouse.tables import every_row
@@ -111,7 +111,7 @@ def update_offset_events(ledger: Ledger) -> int:
     if is_unfinished(ledger.storage, ledger.cluster) or is_requested(ledger.storage, ledger.cluster):
         return 0  # the next pass of the history writes another one
     history = whole_checkpoint(ledger.storage, checkpoint_folder(ledger))
-    reader = reader_of(ledger.storage, ledger.cluster, CHECKPOINT_NAME)
+    reader = reader_of(ledger.storage, ledger.cluster, HISTORY)
     if history is None or reader is None:
         return 0
     done = _read(ledger)

@@ -17,6 +17,7 @@ from groupledger.jobs.derive.history import all_events, folded_of, next_version,
 from groupledger.jobs.derive.troubles import gathering, note_troubles
 from groupledger.jobs.process.output import print_answers
 from groupledger.jobs.process.terminal import printable
+from groupledger.jobs.warehouse.backlog import unfinished_backlog
 from groupledger.jobs.warehouse.delta_log import check_commits
 from groupledger.jobs.warehouse.ledger import floors_of
 from groupledger.jobs.warehouse.rebuilds import is_requested, is_unfinished
@@ -58,10 +59,12 @@ def validate(ledger: Ledger) -> list[Row]:
 def damaged_groups(ledger: Ledger) -> list[Row]:
     """Returns the groups whose rows in the tables of the history differ from a fold of the records, in the form of
     `transforms.history.differences`. Groups that lost records to retention and groups that are set aside are not
-    compared. Returns an empty list if the history has to be rebuilt anyway, or has not finished its first batch."""
+    compared. Returns an empty list if the history has to be rebuilt anyway, or has not finished its first batch or a
+    backlog."""
     unread = next_version(ledger)
     storage, cluster = ledger.storage, ledger.cluster
-    if unread is None or is_unfinished(storage, cluster) or is_requested(storage, cluster):
+    is_underway = is_unfinished(storage, cluster) or unfinished_backlog(storage, cluster) is not None
+    if unread is None or is_underway or is_requested(storage, cluster):
         return []
     floors = list(floors_of(ledger))
     records = ledger.rows(COORDINATOR_RECORDS, unread - 1).where(~F.col("kafka_partition").isin(floors))

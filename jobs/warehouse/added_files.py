@@ -64,6 +64,20 @@ def added_between(ledger: Ledger, table: Table, first: int, last: int) -> AddedF
     return AddedFiles(last, tuple(files), sum(files.values()))
 
 
+def added_to_stream(ledger: Ledger, table: Table, first: int, last: int) -> AddedFiles | None:
+    """Returns the files that a stream reads of the versions from `first` to `last`: as `added_between`, but without
+    those of versions that replaced files (`skipChangeCommits`). Returns None if the log no longer has one of the
+    versions."""
+    files: dict[str, int] = {}
+    for version in range(first, last + 1):
+        added = added_by(ledger.storage, table, version)
+        if added is None:
+            return None
+        if not added.has_replaced:
+            files |= added.files
+    return AddedFiles(last, tuple(files), sum(files.values()))
+
+
 def first_version_of(ledger: Ledger, table: Table, paths: Collection[str], last: int) -> int | None:
     """Returns the earliest of the versions, up to `last`, that added the files in `paths`; the version after `last` if
     `paths` is empty. Returns None if the log does not show it, or if it is not among the newest VERSIONS_LOOKED_AT_MAX

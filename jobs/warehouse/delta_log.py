@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
-from itertools import count
+from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -36,7 +36,7 @@ from groupledger.jobs.warehouse.readable import refuse_unreadable
 from groupledger.schemas.instants import instant_of_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyarrow.fs import FileInfo, FileSystem
 
@@ -240,16 +240,17 @@ def _commits_after(files: FileSystem, version: int) -> Iterator[FileInfo]:
         yield info
 
 
-def check_commits(storage: Storage, table: Table, since_version: int = 0) -> None:
-    """Reads the commits that the log still has, from `since_version` on. Raises OutsideError if the file of a commit is
-    empty."""
+def check_commits(storage: Storage, table: Table, since_version: int = 0) -> int:
+    """Reads the commits that the log still has, from `since_version` on, and returns the number of rows in the files
+    that they added. Raises OutsideError if the file of a commit is empty."""
+    found: Iterable[Added | None]
     if since_version:
         # A listing would cost more with each commit, and from there on there are no gaps.
-        next(number for number in count(since_version) if added_by(storage, table, number) is None)
-        return
-    for name in storage.names(f"{table.name}/_delta_log"):
-        if COMMIT_FILE.fullmatch(name):
-            added_by(storage, table, int(name.removesuffix(".json")))
+        found = takewhile(bool, (added_by(storage, table, number) for number in count(since_version)))
+    else:
+        names = [name for name in storage.names(f"{table.name}/_delta_log") if COMMIT_FILE.fullmatch(name)]
+        found = (added_by(storage, table, int(name.removesuffix(".json"))) for name in names)
+    return sum(sum(added.files.values()) for added in found if added is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
 
 CHECKPOINTS = "_checkpoints"
+HISTORY = "history"
+"""The name of the checkpoint of the history's stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +54,21 @@ def readers(storage: Storage) -> list[Reader]:
     for cluster in storage.names(STATE_FOLDER):
         units = unfinished_units(storage, cluster)
         folds = (unfinished_first_fold(storage, cluster), None if units is None else units.fold)
-        found += [Reader(cluster, "history", fold.table_id, 0) for fold in folds if fold is not None]
+        found += [Reader(cluster, HISTORY, fold.table_id, 0) for fold in folds if fold is not None]
     return found
 
 
 def reader_of(storage: Storage, cluster: str, name: str) -> Reader | None:
     """Returns the reader whose checkpoint has this name; None if its query does not read a Delta table, or has not
     committed a batch yet."""
-    folder = f"{CHECKPOINTS}/{cluster}/{name}"
-    checkpoint = whole_checkpoint(storage, folder)
-    offset = None if checkpoint is None else source_offset(storage, folder, checkpoint.committed_batch)
+    checkpoint = whole_checkpoint(storage, f"{CHECKPOINTS}/{cluster}/{name}")
+    return None if checkpoint is None else reader_after(storage, cluster, name, checkpoint.committed_batch)
+
+
+def reader_after(storage: Storage, cluster: str, name: str, batch: int | None) -> Reader | None:
+    """Returns the reader as it is, or will be, after a planned batch; None if there is no such batch, or if its query
+    does not read a Delta table."""
+    offset = source_offset(storage, f"{CHECKPOINTS}/{cluster}/{name}", batch)
     return None if offset is None else reader_at(cluster, name, offset)
 
 
