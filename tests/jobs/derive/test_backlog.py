@@ -29,7 +29,7 @@ from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.words import Source
 from groupledger.transforms.coverage.rules.stretches import Reading
 from lab.warehouses.ledgers import open_test_ledger
-from tests.jobs.derive.killed import KilledError, killing
+from tests.jobs.killed import KillBefore, kill
 from tests.jobs.simulated_log import append, assert_equal_tables, run
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def fold_killed(spark: SparkSession, warehouse: Path, monkeypatch: pytest.Monkey
 def fold_and_die(*arguments: Any) -> None:
     """Folds all units, and kills its caller before the stream notes that they are done."""
     assert fold_backlog(*arguments)
-    raise KilledError
+    kill()
 
 
 def test_kills_and_stops(
@@ -89,7 +89,7 @@ def test_kills_and_stops(
     monkeypatch.setattr(PER_UNIT, first // 4)
     append(spark, tmp_path, simulated.between(10, 12))
     append(spark, tmp_path, simulated.between(12, 35))
-    fold_killed(spark, tmp_path, monkeypatch, WRITE, killing(upsert_arrow, TABLES_OF_UNIT + 3))
+    fold_killed(spark, tmp_path, monkeypatch, WRITE, KillBefore(upsert_arrow, TABLES_OF_UNIT + 3))
     killed = unfinished_backlog(storage, "test")
     assert killed is not None
     assert killed.fold.folded
@@ -142,7 +142,7 @@ def test_a_batch_that_was_begun_at_once(
     append(spark, tmp_path, simulated.between(0, 10))
     run(spark, tmp_path)
     append(spark, tmp_path, simulated.between(10, 40))
-    fold_killed(spark, tmp_path, monkeypatch, WRITE, killing(upsert_arrow, 3))
+    fold_killed(spark, tmp_path, monkeypatch, WRITE, KillBefore(upsert_arrow, 3))
     append(spark, tmp_path, simulated.between(40, 61))
     count = simulated.between(40, 61).count()
     monkeypatch.setattr(PER_UNIT, count // 2)
