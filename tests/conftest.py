@@ -36,8 +36,10 @@ TOGETHER = (
     *("tests/jobs/cli/", "tests/jobs/process/", "tests/jobs/demo/"),
 )
 """Folders whose tests run in one process, since they set up once what is costly; the longest first."""
-ALONE = ("tests/jobs/derive/", "tests/fault/", "tests/transforms/")
-"""Folders whose files may run anywhere, and are long enough to begin before all others."""
+BY_TURNS = ("tests/jobs/derive/", "tests/fault/")
+"""Folders whose files may run anywhere. They take turns: the first ones compute, and the others mostly wait."""
+ORDER: tuple[str | tuple[str, ...], ...] = (*TOGETHER, BY_TURNS, "tests/transforms/")
+"""What begins before all other files, since it is long."""
 
 OF_SPARK: set[Path] = set()
 """The files with tests that use the session."""
@@ -56,8 +58,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
             OF_SPARK.add(item.path)
-    order = (*TOGETHER, *ALONE)
-    items.sort(key=lambda item: next((i for i, each in enumerate(order) if item.nodeid.startswith(each)), len(order)))
+    turns: dict[Path, float] = {}
+    for folder in BY_TURNS:
+        files = list(dict.fromkeys(item.path for item in items if item.nodeid.startswith(folder)))
+        turns |= {file: number / len(files) for number, file in enumerate(files)}
+
+    def place(item: pytest.Item) -> tuple[int, float]:
+        rank = next((i for i, each in enumerate(ORDER) if item.nodeid.startswith(each)), len(ORDER))
+        return rank, turns.get(item.path, 0)
+
+    items.sort(key=place)
 
 
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # no types are published
