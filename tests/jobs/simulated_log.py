@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from groupledger.coordinator.simulator.scenarios.script import Script
     from groupledger.coordinator.simulator.simulation import Outputs
@@ -74,6 +75,19 @@ class Simulated:
     def between(self, begin_minute: int, end_minute: int) -> DataFrame:
         at_ms = F.unix_millis("kafka_timestamp") - BEGAN_AT_MS
         return self.rows.where((at_ms >= begin_minute * 60_000) & (at_ms < end_minute * 60_000))
+
+
+def damaged(simulated: Simulated) -> tuple[dict[int, list[Reading]], Column]:
+    """Returns how a log was read in which each partition has a stretch that Kafka's cleaner has thinned, and a hole;
+    and the condition for the rows in the holes."""
+    source, readings, is_lost = Random(1), {}, F.lit(False)
+    for partition, end in simulated.rows.groupBy("kafka_partition").agg(F.max("kafka_offset") + 1).collect():
+        complete_from, hole, after = sorted(source.sample(range(1, end + 10), 3))
+        begun = Reading(from_offset=0, complete_from=complete_from, complete_from_ms=BEGAN_AT_MS)
+        again = Reading(from_offset=after, complete_from=after, complete_from_ms=BEGAN_AT_MS, resumed_from=hole)
+        readings[partition] = [begun, again]
+        is_lost |= (F.col("kafka_partition") == partition) & F.col("kafka_offset").between(hole, after - 1)
+    return readings, is_lost
 
 
 def simulate(spark: SparkSession, directory: Path) -> None:

@@ -6,13 +6,10 @@ from __future__ import annotations
 import shutil
 import threading
 from dataclasses import replace
-from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import functions as F
 
-from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.jobs.derive.backlog import fold_backlog
 from groupledger.jobs.derive.history import TABLES, update_history
 from groupledger.jobs.derive.validate import damaged_groups
@@ -27,10 +24,9 @@ from groupledger.jobs.warehouse.tables import Tables
 from groupledger.jobs.warehouse.upsert import upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.words import Source
-from groupledger.transforms.coverage.rules.stretches import Reading
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.killed import KillBefore, kill
-from tests.jobs.simulated_log import append, assert_equal_tables, run
+from tests.jobs.simulated_log import append, assert_equal_tables, damaged, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,13 +151,7 @@ def test_holes_and_thinned_stretches(
 ) -> None:
     """Goal: where the log has holes and stretches that Kafka's cleaner has thinned, a backlog in units meets them as a
     single batch does."""
-    source, readings, is_lost = Random(1), {}, F.lit(False)
-    for partition, end in simulated.rows.groupBy("kafka_partition").agg(F.max("kafka_offset") + 1).collect():
-        thinned, hole, after = sorted(source.sample(range(1, end + 10), 3))
-        begun = Reading(from_offset=0, complete_from=thinned, complete_from_ms=BEGAN_AT_MS)
-        again = Reading(from_offset=after, complete_from=after, complete_from_ms=BEGAN_AT_MS, resumed_from=hole)
-        readings[partition] = [begun, again]
-        is_lost |= (F.col("kafka_partition") == partition) & F.col("kafka_offset").between(hole, after - 1)
+    readings, is_lost = damaged(simulated)
     at_once, in_units = tmp_path / "at-once", tmp_path / "in-units"
     append(spark, at_once, simulated.between(0, 10).where(~is_lost), readings=readings)
     run(spark, at_once)

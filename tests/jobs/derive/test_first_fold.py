@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from random import Random
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import functions as F
 
-from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.jobs.derive.history import TABLES, update_history
 from groupledger.jobs.derive.incidents import update_incidents
 from groupledger.jobs.process.errors import InputError
@@ -22,10 +19,9 @@ from groupledger.jobs.warehouse.rebuilds import request_rebuild
 from groupledger.jobs.warehouse.storage import LocalStorage
 from groupledger.jobs.warehouse.upsert import upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
-from groupledger.transforms.coverage.rules.stretches import Reading
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.killed import KillBefore, KilledError
-from tests.jobs.simulated_log import append, assert_equal_tables
+from tests.jobs.simulated_log import append, assert_equal_tables, damaged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,15 +131,7 @@ def test_holes_and_thinned_stretches(
 ) -> None:
     """Goal: where the log has holes and stretches that Kafka's cleaner has thinned, units meet them as one fold does,
     though some groups have no record after them."""
-    source = Random(1)
-    ends = simulated.rows.groupBy("kafka_partition").agg(F.max("kafka_offset") + 1).collect()
-    readings, is_lost = {}, F.lit(False)
-    for partition, end in ends:
-        thinned, hole, after = sorted(source.sample(range(1, end + 10), 3))
-        begun = Reading(from_offset=0, complete_from=thinned, complete_from_ms=BEGAN_AT_MS)
-        again = Reading(from_offset=after, complete_from=after, complete_from_ms=BEGAN_AT_MS, resumed_from=hole)
-        readings[partition] = [begun, again]
-        is_lost |= (F.col("kafka_partition") == partition) & F.col("kafka_offset").between(hole, after - 1)
+    readings, is_lost = damaged(simulated)
     known = simulated.rows.where(~is_lost).persist()
     for name in ("at-once", "in-units"):
         append(spark, tmp_path / name, known, readings=readings)

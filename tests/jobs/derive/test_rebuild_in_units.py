@@ -6,14 +6,12 @@ from __future__ import annotations
 import shutil
 import threading
 from dataclasses import replace
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from groupledger.coordinator.simulator.simulation import BEGAN_AT_MS
 from groupledger.jobs.derive.history import TABLES, rebuild_history, update_history
 from groupledger.jobs.warehouse.readers import readers, unread_since
 from groupledger.jobs.warehouse.rebuild_units import unfinished_units
@@ -23,10 +21,9 @@ from groupledger.jobs.warehouse.upsert import replace_cluster, upsert_arrow
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS
-from groupledger.transforms.coverage.rules.stretches import Reading
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.killed import KillBefore, KilledError
-from tests.jobs.simulated_log import append, assert_equal_tables, content, run, table
+from tests.jobs.simulated_log import append, assert_equal_tables, content, damaged, run, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from groupledger.transforms.coverage.rules.stretches import Reading
     from tests.jobs.simulated_log import Simulated
 
 PER_UNIT = "groupledger.jobs.derive.first_fold.RECORDS_PER_UNIT"
@@ -55,13 +53,7 @@ def pass_over(spark: SparkSession, warehouse: Path, job: Callable[..., Any] = up
 def thinned(spark: SparkSession, simulated: Simulated, warehouse: Path) -> tuple[int, dict[int, list[Reading]]]:
     """Makes a history of a log with holes and thinned stretches, whose oldest records retention has removed. Returns
     how many records are left, and how the log was read."""
-    source, readings, is_lost = Random(1), {}, F.lit(False)
-    for partition, end in simulated.rows.groupBy("kafka_partition").agg(F.max("kafka_offset") + 1).collect():
-        complete_from, hole, after = sorted(source.sample(range(1, end + 10), 3))
-        begun = Reading(from_offset=0, complete_from=complete_from, complete_from_ms=BEGAN_AT_MS)
-        again = Reading(from_offset=after, complete_from=after, complete_from_ms=BEGAN_AT_MS, resumed_from=hole)
-        readings[partition] = [begun, again]
-        is_lost |= (F.col("kafka_partition") == partition) & F.col("kafka_offset").between(hole, after - 1)
+    readings, is_lost = damaged(simulated)
     append(spark, warehouse, simulated.between(0, 20).where(~is_lost), OLD, readings)
     left = simulated.between(20, 50).where(~is_lost & (F.col("group_id") != SILENT))
     append(spark, warehouse, left, NEW, readings)
