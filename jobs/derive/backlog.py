@@ -20,7 +20,7 @@ from groupledger.jobs.warehouse.backlog import Backlog, end_backlog, note_backlo
 from groupledger.jobs.warehouse.checkpoint import last_batch
 from groupledger.jobs.warehouse.delta_log import open_table
 from groupledger.jobs.warehouse.first_fold import FirstFold
-from groupledger.jobs.warehouse.readers import CHECKPOINTS, HISTORY, reader_after
+from groupledger.jobs.warehouse.readers import HISTORY, folder_of, reader_after
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def begin_backlog(ledger: Ledger, unread_count: int, first_version: int | None =
     if that is the stream's very first batch."""
     backlog = unfinished_backlog(ledger.storage, ledger.cluster)
     if backlog is None and unread_count > first_fold.RECORDS_PER_UNIT:
-        planned = last_batch(ledger.storage, f"{CHECKPOINTS}/{ledger.cluster}/{HISTORY}/offsets")
+        planned = last_batch(ledger.storage, f"{folder_of(ledger.cluster, HISTORY)}/offsets")
         table_id = str(open_table(ledger.warehouse, COORDINATOR_RECORDS).metadata().id)
         backlog = Backlog(0 if planned is None else planned + 1, FirstFold(table_id), first_version)
         note_backlog(ledger.storage, ledger.lease, backlog)

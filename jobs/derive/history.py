@@ -48,7 +48,7 @@ from groupledger.jobs.warehouse.delta_log import check_commits, dataset
 from groupledger.jobs.warehouse.first_fold import first_fold_is_done, unfinished_first_fold
 from groupledger.jobs.warehouse.known_until import note_until
 from groupledger.jobs.warehouse.ledger import floors_of
-from groupledger.jobs.warehouse.readers import CHECKPOINTS, HISTORY, reader_of
+from groupledger.jobs.warehouse.readers import HISTORY, folder_of, reader_of
 from groupledger.jobs.warehouse.rebuild_units import end_units
 from groupledger.jobs.warehouse.rebuilds import (
     answer_request,
@@ -225,7 +225,7 @@ def next_version(ledger: Ledger) -> int | None:
 
 
 def checkpoint_folder(ledger: Ledger) -> str:
-    return f"{CHECKPOINTS}/{ledger.cluster}/{HISTORY}"
+    return folder_of(ledger.cluster, HISTORY)
 
 
 def fold_all(ledger: Ledger, stop: threading.Event, *, is_rebuild: bool = False) -> HistoryTotals:

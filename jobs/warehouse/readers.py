@@ -58,17 +58,22 @@ def readers(storage: Storage) -> list[Reader]:
     return found
 
 
+def folder_of(cluster: str, name: str) -> str:
+    """Returns the folder of the checkpoint with this name."""
+    return f"{CHECKPOINTS}/{cluster}/{name}"
+
+
 def reader_of(storage: Storage, cluster: str, name: str) -> Reader | None:
     """Returns the reader whose checkpoint has this name; None if its query does not read a Delta table, or has not
     committed a batch yet."""
-    checkpoint = whole_checkpoint(storage, f"{CHECKPOINTS}/{cluster}/{name}")
+    checkpoint = whole_checkpoint(storage, folder_of(cluster, name))
     return None if checkpoint is None else reader_after(storage, cluster, name, checkpoint.committed_batch)
 
 
 def reader_after(storage: Storage, cluster: str, name: str, batch: int | None) -> Reader | None:
     """Returns the reader as it is, or will be, after a planned batch; None if there is no such batch, or if its query
     does not read a Delta table."""
-    offset = source_offset(storage, f"{CHECKPOINTS}/{cluster}/{name}", batch)
+    offset = source_offset(storage, folder_of(cluster, name), batch)
     return None if offset is None else reader_at(cluster, name, offset)
 
 
