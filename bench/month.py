@@ -8,9 +8,9 @@ no late commit here (`incidents.commit_gap_s`); every fourth hour each group rep
 hundred groups goes back, which is an incident. So a pass finds as much to do on the last day as on the first.
 
 The process and its JVM run under the shim of the fault tests, whose clock is set forward from pass to pass; each new
-file gets the time of that clock (`bench.log_size`). A monitor writes a hundred times as many commits. So a checkpoint
-comes after a hundredth of the usual number of commits, and the bytes of logs are far fewer than a monitor's, which
-`bench.log_size` shows.
+file gets the time of that clock (`bench.log_size`). A monitor writes far more commits. So a checkpoint comes after
+fewer commits here (`FEWER_COMMITS`), and the bytes of logs are far fewer than a monitor's, which `bench.log_size`
+shows.
 
 For each day the program prints the processor time of each step, with that of the JVM and the workers, the resident
 memory, and what lies in the warehouse when it is most. At the end it prints `du` of each table. It leaves out the first
