@@ -28,6 +28,7 @@ from groupledger.transforms.incidents.log_facts import (
     is_refused_commit,
     records_to_replay,
 )
+from groupledger.transforms.incidents.needed_steps import TIME, needed_steps, times_without_members
 from groupledger.transforms.incidents.offset_facts import (
     expiring,
     lost,
@@ -123,8 +124,11 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int, asking: Asking
     candidates += [] if tables.disturbed is None else [tables.disturbed]
     candidates += [source.candidates for source in sources if source.candidates is not None]
     history = asking.history(_groups_of(candidates))
+    unread = [times_without_members(history.generations)]
+    unread += [source.unread.select(*TIME) for source in sources if source.unread is not None]
+    steps = needed_steps(history.commit_steps, reduce(lambda one, other: one.union(other), unread), rules, as_of_ms)
     parts = [
-        _facts("steps", history.commit_steps.select(*STEP_COLUMNS), "kafka_offset"),
+        _facts("steps", steps.select(*STEP_COLUMNS), "kafka_offset"),
         _facts("generations", history.generations, "kafka_offset"),
         _facts("rebalances", history.rebalances, "kafka_offset"),
         _facts("members", history.members, "from_offset"),
@@ -138,12 +142,14 @@ def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int, asking: Asking
 
 @dataclass(frozen=True)
 class _Source:
-    """Rows that become facts whatever the history says, their order, and those whose groups may have an incident."""
+    """Rows that become facts whatever the history says, their order, those whose groups may have an incident, and the
+    times in which nobody could read."""
 
     name: str
     rows: DataFrame
     order: str
     candidates: DataFrame | None = None
+    unread: DataFrame | None = None
 
 
 def _sources(
@@ -158,10 +164,12 @@ def _sources(
         events = events_of_groups(tables.coordinator_events)
         yield _Source("events", events, "order", events.where(F.col("kind") != CoordinatorEventKind.STABILIZED))
     if tables.rebalance_stretches is not None:
-        yield _Source("stretches", tables.rebalance_stretches, "first_ms", tables.rebalance_stretches)
+        stretches = tables.rebalance_stretches
+        times = stretches.withColumnsRenamed({"first_ms": "from_ms", "last_ms": "until_ms"})
+        yield _Source("stretches", stretches, "first_ms", stretches, times)
     if tables.member_epochs is not None:
         held = held_partitions(tables.member_epochs, rules, as_of_ms)
-        yield _Source("held", held, "from_offset", held)
+        yield _Source("held", held, "from_offset", held, held)
     if tables.lag_stretches is not None:
         yield _Source("lag_stretches", tables.lag_stretches, "from_ms", tables.lag_stretches)
     if tables.lag_rounds is not None:

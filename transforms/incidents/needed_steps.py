@@ -1,0 +1,55 @@
+"""Selects the steps of commits that a rule of incidents may look at, so that the others, of which a group that commits
+rarely has as many as commits, never leave Spark.
+
+A rule looks at
+
+- steps that may be an incident by themselves (`is_suspect`), and the first commits of new partitions,
+- silences that are too long for the usual interval, also those in which nothing waited: a member has a gap in its
+  commits only if all its partitions were silent,
+- last commits,
+- of the others, those after which records waited, as far as they lie in a time in which nobody could read: the group
+  had no members, was in a long rebalance, or a member held a partition back.
+
+Any other step changes no incident.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from groupledger.transforms.incidents.commit_steps import is_long
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from groupledger.transforms.incidents.rules import Rules
+
+TIME = ("group_id", "from_ms", "until_ms")
+ALWAYS_MS = (1 << 63) - 1
+
+
+def times_without_members(generations: DataFrame) -> DataFrame:
+    """Returns the times in which groups had no members, in the columns `TIME`."""
+    return generations.where("member_count = 0").select(
+        *("group_id", F.unix_millis("started_at").alias("from_ms")),
+        F.coalesce(F.unix_millis("ended_at"), F.lit(ALWAYS_MS)).alias("until_ms"),
+    )
+
+
+def needed_steps(steps: DataFrame, unread: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
+    """Returns the steps that a rule may look at. `unread` has the times in which nobody could read, in the columns
+    `TIME`."""
+    is_telling = (F.col("is_suspect") == 1) | F.col("new_from_ms").isNotNull() | F.col("next_kafka_offset").isNull()
+    is_telling |= is_long(F.coalesce("next_at_ms", F.lit(as_of_ms)), rules)
+    is_telling = F.coalesce(is_telling, F.lit(False))
+    waiting = steps.where(~is_telling & F.col("waiting_from_ms").isNotNull())
+    waiting = waiting.join(F.broadcast(unread.select("group_id").distinct()), "group_id", "left_semi")
+    # Of the times that began until the next commit, the one that lasted longest decides: no step is compared with each.
+    times = unread.select("group_id", "until_ms", F.col("from_ms").alias("by_ms"))
+    every = waiting.withColumn("by_ms", F.col("next_at_ms")).unionByName(times, allowMissingColumns=True)
+    lasted_ms = F.max("until_ms").over(Window.partitionBy("group_id").orderBy("by_ms"))
+    met = every.withColumn("lasted_ms", lasted_ms).where("kafka_offset IS NOT NULL AND lasted_ms >= at_ms")
+    return steps.where(is_telling).unionByName(met.select(*steps.columns))
