@@ -8,6 +8,7 @@ incidents_of_partitions(samples, ...)  the incidents of partitions of `__consume
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.table import column, struct
 from groupledger.transforms.by_group import by_group
 from groupledger.transforms.incidents.commit_steps import NEXT_COLUMNS
-from groupledger.transforms.incidents.incidents import FACT_KEY, OF_GROUP
+from groupledger.transforms.incidents.incidents import FACT_ORDER, OF_GROUP
 from groupledger.transforms.incidents.rules import (
     Commit,
     CommitStep,
@@ -79,7 +80,6 @@ def judged(
 ) -> DataFrame:
     """Returns the rows of the table, without `cluster`, and a row without `incident_id` for each group that was judged,
     in which the columns of `WORD` are filled."""
-    sources = [name for name in facts.columns if name not in FACT_KEY]
     nothing = dict.fromkeys(JUDGED.names)
 
     def judge(subject: str, of_subject: Iterator[Row]) -> Iterator[Row]:
@@ -90,7 +90,7 @@ def judged(
         yield from ({**nothing, **row} for row in rows)
         yield {**nothing, "group_id": of_group.group_id, **settling(of_group, rows, rules)}
 
-    return by_group(facts, ["subject"], ["source", "at", *sources], judge, JUDGED, _of_groups(report))
+    return by_group(facts, ["subject"], [*FACT_ORDER], judge, JUDGED, _of_groups(report))
 
 
 def incidents(
@@ -131,7 +131,7 @@ def _group_facts(subject: str, rows: Iterable[Row], as_of_ms: int) -> GroupFacts
     facts = GroupFacts(subject.removeprefix(OF_GROUP), as_of_ms)
     for row in rows:
         source = row["source"]
-        fact = row[source]
+        fact = json.loads(row["fact"])
         getattr(facts, source).append(_MAKERS[source](fact) if source in _MAKERS else fact)
     return facts
 

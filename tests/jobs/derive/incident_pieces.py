@@ -6,6 +6,7 @@ import shutil
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ from groupledger.schemas.tables.group_states import GROUP_STATES
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.coverage.rules.stretches import Reading
+from groupledger.transforms.incidents import incidents as facts
 from lab.warehouses.ledgers import open_test_ledger
 from tests.jobs.simulated_log import PARTITIONS
 
@@ -149,12 +151,16 @@ def content(warehouse: Path) -> list[str]:
 
 
 def judged_at_once(spark: SparkSession, warehouse: Path, folder: Path) -> list[str]:
-    """Returns the incidents as a pass finds them that knows of no other one, in a copy of the warehouse."""
+    """Returns the incidents as a pass finds them that knows of no other one, in a copy of the warehouse, with all steps
+    of commits."""
     copied = folder / "copy"
     shutil.copytree(warehouse, copied)
     for name in KEPT_NOTES:
         (copied / name).unlink(missing_ok=True)
-    with open_test_ledger(spark, copied, CLUSTER) as ledger:
+    with (
+        open_test_ledger(spark, copied, CLUSTER) as ledger,
+        patch.object(facts, "needed_steps", lambda steps, *_others: steps),
+    ):
         update_incidents(ledger)
     found = content(copied)
     shutil.rmtree(copied)

@@ -56,11 +56,11 @@ def group_of(seed: int) -> GroupFacts:
     generations += [
         generation(2 * number + 2, each.begin, each.end, member_count=0) for number, each in enumerate(away)
     ]
-    cause = random.choice(({}, {"leave_cause": "session_expired", "leave_cause_confidence": 0.85}))
+    causes: tuple[dict[str, Any], ...] = ({}, {"leave_cause": "session_expired", "leave_cause_confidence": 0.85})
+    cause = random.choice(causes)
     tenures = enumerate(zip(begins, ends, strict=True))
     members = [tenure(f"m-{number}", *span, **({} if span[1] is None else cause)) for number, span in tenures]
-    commits, position = [], 1_000
-    second = 20
+    commits, position, second = [], 1_000, 20
     pause_s = random.choice((60, 150, 400))
     while second < SPAN_S:
         is_back = random.random() < 0.03
