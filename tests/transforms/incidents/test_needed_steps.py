@@ -3,6 +3,7 @@ and a group that commits rarely needs few."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import accumulate
@@ -16,7 +17,7 @@ from groupledger.transforms.incidents.commit_steps import with_suspicion
 from groupledger.transforms.incidents.needed_steps import TIME, needed_steps, times_without_members
 from groupledger.transforms.incidents.rules import GroupFacts, HeldPartition, RebalanceStretch, incidents
 from groupledger.transforms.incidents.rules.facts import CommitStep, TopicEnd, commit_steps
-from lab.truth.made import RULES, T, commit, generation, interval, tenure
+from lab.truth.made import RULES, T, commit, facts, generation, interval, tenure
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,28 +122,56 @@ def unread_of(spark: SparkSession, groups: dict[str, GroupFacts]) -> DataFrame:
     rows = [
         {**dict.fromkeys(GENERATIONS.schema.names), **row, "group_id": name}
         | {each: None if row[each] is None else began_at + timedelta(microseconds=row[each]) for each in instants}
-        for name, facts in groups.items()
-        for row in facts.generations
+        for name, group in groups.items()
+        for row in group.generations
     ]
     empty = times_without_members(spark.createDataFrame(rows, GENERATIONS.schema))
-    others = [(name, each.first_ms, each.last_ms) for name, facts in groups.items() for each in facts.stretches]
-    others += [(name, each.from_ms, each.until_ms) for name, facts in groups.items() for each in facts.held]
+    others = [(name, each.first_ms, each.last_ms) for name, group in groups.items() for each in group.stretches]
+    others += [(name, each.from_ms, each.until_ms) for name, group in groups.items() for each in group.held]
     return empty.union(spark.createDataFrame(others, "group_id string, from_ms long, until_ms long").select(*TIME))
+
+
+def needed_of(spark: SparkSession, groups: dict[str, GroupFacts]) -> list[tuple[str, int]]:
+    """Returns the needed steps, by group and offset."""
+    rows = [step_row(name, step) for name, group in groups.items() for step in group.steps]
+    as_of_ms = max(group.as_of_ms for group in groups.values())
+    steps = with_suspicion(spark.createDataFrame(rows, STEPS), RULES, as_of_ms)
+    needed = needed_steps(steps, unread_of(spark, groups), RULES, as_of_ms)
+    return [(row["group_id"], row["kafka_offset"]) for row in needed.collect()]
 
 
 def test_other_steps_change_no_incident(spark: SparkSession) -> None:
     groups = {f"g-{seed}": group_of(seed) for seed in range(SEEDS)}
-    rows = [step_row(name, step) for name, facts in groups.items() for step in facts.steps]
-    as_of_ms = T + SPAN_S * 1_000
-    steps = with_suspicion(spark.createDataFrame(rows, STEPS), RULES, as_of_ms)
-    needed = needed_steps(steps, unread_of(spark, groups), RULES, as_of_ms).collect()
-    keys = {(row["group_id"], row["kafka_offset"]) for row in needed}
+    needed = needed_of(spark, groups)
+    keys = {*needed}
     assert len(keys) == len(needed)
-    assert 10 * len(keys) < 9 * len(rows)
+    assert len(keys) < sum(len(group.steps) for group in groups.values())
     kinds = set()
-    for name, facts in groups.items():
-        of_all = incidents(facts, RULES)
-        facts.steps = [step for step in facts.steps if (name, step.commit.kafka_offset) in keys]
-        assert incidents(facts, RULES) == of_all, name
+    for name, group in groups.items():
+        of_all = incidents(group, RULES)
+        group.steps = [step for step in group.steps if (name, step.commit.kafka_offset) in keys]
+        assert incidents(group, RULES) == of_all, name
         kinds |= {row["kind"] for row in of_all}
     assert {*KINDS} <= kinds
+
+
+def test_they_do_not_grow_with_the_past(spark: SparkSession) -> None:
+    """Goal: of a group that commits every quarter of an hour, all commits are steps; after a past that is ten times as
+    long, the rules get as many: the first and the last one, the rewind, and three around a time without members."""
+
+    def rare(quarters: int) -> GroupFacts:
+        seconds = range(0, quarters * 900, 900)
+        commits = [commit(second - 1_000 * (second == 1_800), T + second * 1_000, second) for second in seconds]
+        ends = [TopicEnd(T + second * 1_000, second + 5_000) for second in range(0, quarters * 900, 300)]
+        empty_s = (4_000, 6_000)
+        spans = [(0, empty_s[0]), empty_s, (empty_s[1], None)]
+        return facts(
+            as_of_ms=T + seconds[-1] * 1_000,
+            generations=[generation(n, *span, member_count=int(n != 1)) for n, span in enumerate(spans)],
+            steps=commit_steps(commits, RULES.commit_gap_ms, {TopicPartition("orders", 0): ends}),
+        )
+
+    groups = {"short": rare(20), "long": rare(200)}
+    assert [len(each.steps) for each in groups.values()] == [20, 200]
+    needed = Counter(name for name, _ in needed_of(spark, groups))
+    assert needed == {"short": 6, "long": 6}
