@@ -4,7 +4,7 @@
 
 Twice a day the topic has new records and samples, and a pass follows: history, lag, offset events and incidents, as
 `pipeline` runs them, and then maintenance. A round is a quarter of an hour. In each round all groups commit, which is
-no late commit here (`incidents.commit_gap_s`); every fourth hour each group replaces a member, and each day one of a
+always a late commit (`incidents.commit_gap_s`); every fourth hour each group replaces a member, and each day one of a
 hundred groups goes back, which is an incident. So a pass finds as much to do on the last day as on the first.
 
 The process and its JVM run under the shim of the fault tests, whose clock is set forward from pass to pass; each new
@@ -74,7 +74,6 @@ if TYPE_CHECKING:
 
 PASSES_A_DAY, ROUNDS_A_DAY, REBALANCED_EVERY = 2, 96, 16
 ROUNDS = ROUNDS_A_DAY // PASSES_A_DAY
-COMMIT_GAP_S = 8 * 86_400 // ROUNDS_A_DAY
 # A checkpoint comes after fewer commits, and maintenance leaves as many of the old ones.
 FEWER_COMMITS = 25
 GROWTH_MAX = 1.2
@@ -251,7 +250,7 @@ def run(arguments: argparse.Namespace, warehouse: Path) -> int:
     clock.set(START_MS)
     past = Past(arguments.groups, ROUNDS_A_DAY, rewound_every=100)
     with open_test_ledger(spark, warehouse) as opened:
-        wanted = {"maintain": maintenance_of(opened), "incidents": {"commit_gap_s": COMMIT_GAP_S}}
+        wanted = {"maintain": maintenance_of(opened)}
         ledger = replace(opened, settings=overlaid(opened.settings, wanted))
         ledger.create(COORDINATOR_RECORDS, COVERAGE, WATERMARKS, GROUP_STATES)
         month = Month(ledger, past, clock, FileTimes(warehouse), write_whole_log(ledger))
