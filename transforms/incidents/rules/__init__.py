@@ -1,6 +1,7 @@
 """Finds out what went wrong in a group: turns facts into incidents. Pure Python.
 
     facts      the input of the rules: rows of the ledger      context    who a member is, which generation was in force
+    group_facts  all facts of a group, and what rules look up among them, with the means of `lookups`
     observed   incidents that a log shows                      episodes   incidents that one cause brought about
     replayed   refusals that the reference coordinator gives   roots      what probably began an episode
     inferred   from records of __consumer_offsets alone        explain    two sentences and a setting
@@ -20,7 +21,6 @@ from groupledger.transforms.incidents.rules.facts import (
     CommitStep,
     CoordinatorEvent,
     EndSample,
-    GroupFacts,
     GroupState,
     HeldPartition,
     LagRound,
@@ -32,6 +32,7 @@ from groupledger.transforms.incidents.rules.facts import (
     Rules,
     request_fact,
 )
+from groupledger.transforms.incidents.rules.group_facts import GroupFacts
 from groupledger.transforms.incidents.rules.incidents import incidents
 
 __all__ = [

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -21,14 +22,15 @@ from groupledger.schemas.kinds import incidents as kinds
 from groupledger.schemas.kinds import roots
 from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.words import Evidence, LeaveCause, Severity
-from groupledger.transforms.incidents.rules.inferred import milliseconds, row_proof
+from groupledger.transforms.incidents.rules.inferred import row_proof
+from groupledger.transforms.incidents.rules.lookups import milliseconds
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault
-    from groupledger.transforms.incidents.rules.facts import GroupFacts
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
 
     Row = dict[str, Any]
 
@@ -51,13 +53,15 @@ def is_fault(fault: CoordinatorFault) -> bool:
 
 def partition_of(facts: GroupFacts) -> int | None:
     """Returns the partition of `__consumer_offsets` that stores the group; None if it is not known."""
-    rows = (*facts.groups, *facts.generations)
+    rows = chain(facts.groups, facts.generations)
     return next((row["kafka_partition"] for row in rows if row.get("kafka_partition") is not None), None)
 
 
 def is_disturbed(facts: GroupFacts, at_us: int, *, by_any: bool = False) -> bool:
     """Returns whether the group's own coordinator had a fault at an instant. With `by_any`, a broker's fault that is no
     move in good order counts, too, if the broker coordinated other groups only."""
+    if not facts.faults:
+        return False
     partition, at_ms = partition_of(facts), milliseconds(at_us)
     return any(
         is_fault(each) and each.holds(at_ms) and (partition in each.partitions or (by_any and not each.is_clean))

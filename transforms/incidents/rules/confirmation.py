@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from enum import Enum
+from math import inf
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.history.rules.departures import BEFORE_RECORD_MAX, CLOCK_SKEW_MAX
-from groupledger.transforms.incidents.rules.inferred import milliseconds
+from groupledger.transforms.incidents.rules.lookups import InOrder, milliseconds
 
 if TYPE_CHECKING:
-    from groupledger.transforms.incidents.rules.facts import GroupFacts
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
 
     Row = dict[str, Any]
 
@@ -41,7 +43,7 @@ class Records:
 
     def __init__(self, facts: GroupFacts) -> None:
         self._until_ms = facts.as_of_ms if facts.topic_until_ms is None else facts.topic_until_ms
-        self._generations = facts.generations
+        self._generations = InOrder(facts.generations, itemgetter("kafka_offset"))
         self._tenures: defaultdict[str | None, list[Row]] = defaultdict(list)
         for row in facts.members:
             self._tenures[row["member_id"]].append(row)
@@ -70,10 +72,9 @@ class Records:
 
     def _was_there_later(self, tenure: Row, at_ms: int) -> bool:
         """Returns whether a generation that began after the line still had the member."""
+        last = inf if tenure["to_offset"] is None else tenure["to_offset"] - 1
         return any(
             row["incarnation"] == tenure["incarnation"]
-            and tenure["from_offset"] <= row["kafka_offset"]
-            and (tenure["to_offset"] is None or row["kafka_offset"] < tenure["to_offset"])
             and milliseconds(row["current_state_at"] or row["started_at"]) > at_ms + SAME_STEP_MS
-            for row in self._generations
+            for row in reversed(self._generations.between(tenure["from_offset"], last))
         )

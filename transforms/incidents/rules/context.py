@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import replace
-from operator import itemgetter
+from itertools import accumulate
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.api_keys import JOINING_EPOCH, ApiKey
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds.incidents import FENCED_INSTANCE, LEADER_NEVER_SYNCED
-from groupledger.transforms.incidents.rules.inferred import milliseconds, of_member
+from groupledger.transforms.incidents.rules.inferred import of_member
+from groupledger.transforms.incidents.rules.lookups import InOrder, grouped, milliseconds
 
 if TYPE_CHECKING:
     from groupledger.schemas.kafka.topic_partition import TopicPartition
-    from groupledger.transforms.incidents.rules.facts import Commit, GroupFacts, Request
+    from groupledger.transforms.incidents.rules.facts import Commit, Request
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
     from groupledger.transforms.incidents.rules.sighting import Sighting
 
     Row = dict[str, Any]
@@ -35,10 +38,17 @@ class Context:
                 if member_id:
                     self._speakers.setdefault(member_id, request)
         self._generations = sorted(_generation_times(facts), key=itemgetter(0))
+        self._rebalances = {
+            incarnation: InOrder(rows, itemgetter("to_generation"))
+            for incarnation, rows in grouped(facts.rebalances, itemgetter("incarnation")).items()
+        }
         self._owners = {(row["topic"], row["partition"]): row for row in facts.assignments if row["valid_to"] is None}
         self._commits: dict[TopicPartition, list[Commit]] = {}
         for commit in sorted(facts.commits, key=lambda each: each.kafka_offset):
             self._commits.setdefault(commit.place, []).append(commit)
+        self._passed_ms = {
+            place: [*accumulate((each.at_ms for each in line), max)] for place, line in self._commits.items()
+        }
 
     def completed(self, sighting: Sighting) -> Sighting:
         """Returns the sighting with the fields that were None filled in from history and logs."""
@@ -72,14 +82,9 @@ class Context:
             return None  # it was refused for something else
         # A static member is replaced without a rebalance.
         newest = sighting.current_generation if sighting.kind == FENCED_INSTANCE else None
-        later = [
-            row
-            for row in self.facts.rebalances
-            if row["incarnation"] == sighting.incarnation
-            and row["to_generation"] > claimed
-            and (newest is None or row["to_generation"] <= newest)
-        ]
-        return min(later, key=itemgetter("to_generation"), default=None)
+        of_incarnation = self._rebalances.get(sighting.incarnation)
+        row = None if of_incarnation is None else of_incarnation.first_from(claimed + 1)
+        return row if row is None or newest is None or row["to_generation"] <= newest else None
 
     def owner(self, place: TopicPartition) -> Row | None:
         """Returns the open ownership interval of a partition."""
@@ -88,14 +93,12 @@ class Context:
     def accepted_before(self, place: TopicPartition, sighting: Sighting, stale_since: Row | None) -> int | None:
         """Returns the last offset that was committed in a partition before the rebalance in `stale_since`, or before
         the sighting if that is None. Returns None if there was no commit before."""
-        found = None
-        for commit in self._commits.get(place, ()):
-            if stale_since is not None and commit.kafka_offset > stale_since["kafka_offset"]:
-                break
-            if stale_since is None and commit.at_ms > sighting.first_ms:
-                break
-            found = commit.offset
-        return found
+        line = self._commits.get(place, ())
+        if stale_since is not None:
+            end = bisect_right(line, stale_since["kafka_offset"], key=attrgetter("kafka_offset"))
+        else:
+            end = bisect_right(self._passed_ms[place], sighting.first_ms) if line else 0
+        return line[end - 1].offset if end else None
 
     def newest_commit(self, place: TopicPartition) -> int | None:
         line = self._commits.get(place)

@@ -17,7 +17,6 @@ from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kafka.group_states import CLASSIC_REBALANCING
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.schemas.kinds.triggers import trigger_of_departure
-from groupledger.transforms.incidents.rules.coordinator_faults import Coordinators
 from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.offsets.rules.offset_event import OffsetRules
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from groupledger.schemas.kinds.triggers import Trigger
-    from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault
 
 # The broker did nothing with a request that it refused so.
 COORDINATOR_AWAY = (
@@ -301,58 +299,6 @@ class OffsetReturn:
     @property
     def proof(self) -> Proof:
         return Proof("offset_events", self.row_key)
-
-
-@dataclass(slots=True)
-class GroupFacts:
-    """Holds all facts about one group. Rows of the history tables are dicts by column, with instants in microseconds,
-    as the fold writes them.
-
-    The topic `__consumer_offsets` was read until `topic_until_ms`; None means as long as anything else is known.
-    `committed` are offsets that will expire soon unless a member prevents it, with the ends of their topics' logs.
-    `groups` (the group's own row) and `readers` (records of members of a modern group) show whether a member does.
-    """
-
-    group_id: str | None
-    as_of_ms: int
-    requests: list[Request] = field(default_factory=list)
-    events: list[CoordinatorEvent] = field(default_factory=list)
-    generations: list[dict[str, Any]] = field(default_factory=list)
-    rebalances: list[dict[str, Any]] = field(default_factory=list)
-    members: list[dict[str, Any]] = field(default_factory=list)
-    assignments: list[dict[str, Any]] = field(default_factory=list)
-    commits: list[Commit] = field(default_factory=list)
-    steps: list[CommitStep] = field(default_factory=list)
-    records: list[GroupState] = field(default_factory=list)
-    samples: list[EndSample] = field(default_factory=list)
-    stretches: list[RebalanceStretch] = field(default_factory=list)
-    held: list[HeldPartition] = field(default_factory=list)
-    lag_stretches: list[LagStretch] = field(default_factory=list)
-    lag_rounds: list[LagRound] = field(default_factory=list)
-    offset_events: list[OffsetEvent] = field(default_factory=list)
-    returns: list[OffsetReturn] = field(default_factory=list)
-    lost: list[dict[str, Any]] = field(default_factory=list)
-    committed: list[dict[str, Any]] = field(default_factory=list)
-    groups: list[dict[str, Any]] = field(default_factory=list)
-    readers: list[dict[str, Any]] = field(default_factory=list)
-    topic_until_ms: int | None = None
-    faults: Sequence[CoordinatorFault] = ()
-    coordinators: Coordinators = field(default_factory=Coordinators)
-
-    @property
-    def spoken(self) -> list[CoordinatorEvent]:
-        """Returns the lines of brokers that coordinated the group as they wrote them."""
-        return [each for each in self.events if not self.has_lost(each)]
-
-    def has_lost(self, event: CoordinatorEvent) -> bool:
-        """Returns whether another broker had loaded the group before the one that wrote the line wrote it."""
-        return self.coordinators.has_lost(event.broker_id, event.kafka_partition, event.logged_at_ms)
-
-    @property
-    def silent_until_ms(self) -> int:
-        """Returns the instant until which a group without later records is known to have written no records. Samples
-        and logs may extend beyond the records that were read, and say nothing about records that nobody has read."""
-        return self.as_of_ms if self.topic_until_ms is None else min(self.as_of_ms, self.topic_until_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds import changes
-from groupledger.transforms.incidents.rules.inferred import identity
+from groupledger.transforms.incidents.rules.lookups import identity
 
 if TYPE_CHECKING:
-    from groupledger.transforms.incidents.rules.facts import GroupFacts
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
 
     Row = dict[str, Any]
 

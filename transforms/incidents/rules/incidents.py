@@ -26,6 +26,7 @@ from groupledger.transforms.incidents.rules.episodes import FoldedEpisode, episo
 from groupledger.transforms.incidents.rules.explain import explanation, setting_to_change
 from groupledger.transforms.incidents.rules.inferred import closed_static_members, inferred
 from groupledger.transforms.incidents.rules.known_facts import known_facts
+from groupledger.transforms.incidents.rules.lookups import InOrder
 from groupledger.transforms.incidents.rules.new_partitions import new_partitions
 from groupledger.transforms.incidents.rules.observed import lasting_refusals, observed
 from groupledger.transforms.incidents.rules.offset_losses import offset_losses
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
     from groupledger.schemas.kinds.incidents import IncidentKind
     from groupledger.schemas.kinds.roots import Root
-    from groupledger.transforms.incidents.rules.facts import GroupFacts, Rules
+    from groupledger.transforms.incidents.rules.facts import Rules
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
     from groupledger.transforms.incidents.rules.sighting import Sighting
 
     Row = dict[str, Any]
@@ -59,7 +61,7 @@ def incidents(facts: GroupFacts, rules: Rules) -> list[Row]:
     kept = _without_refuted(found, facts, rules)
     blamed = [*without_blame(kept, facts), *of_cluster(facts)]
     sightings = _severities([context.completed(sighting) for sighting in blamed], facts, rules)
-    expired = [sighting for sighting in sightings if sighting.kind == SESSION_EXPIRED]
+    expired = InOrder((each for each in sightings if each.kind == SESSION_EXPIRED), attrgetter("first_ms"))
     rows = []
     for episode in episodes(sightings, rules):
         root = probable_root(episode, facts, rules, expired)
@@ -91,7 +93,7 @@ def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts, rules: Ru
     spoke = {request.member_id for request in facts.requests}
     answered = {request.response_member_id for request in facts.requests}
     seen = {each.member_id for each in sightings if each.kind in REMOVALS and each.evidence != Evidence.INFERRED}
-    leaves = _leaves(facts)
+    leaves, refused = _leaves(facts), _refused_committers(facts)
     for sighting in sightings:
         if sighting.evidence == Evidence.INFERRED:
             if sighting.kind in REMOVALS and sighting.member_id in seen:
@@ -103,18 +105,15 @@ def _without_refuted(sightings: Sequence[Sighting], facts: GroupFacts, rules: Ru
             is_zombie = sighting.kind == ZOMBIE_COMMIT_SUSPECTED  # `detail` is the member that came back
             if is_zombie and sighting.member_id in spoke and sighting.detail in answered:
                 continue
-            if is_zombie and _was_logged_without_refusal(sighting, facts):
+            is_logged = is_zombie and facts.lookups.requests.has_between(sighting.first_ms, sighting.last_ms)
+            if is_logged and sighting.member_id not in refused:
                 continue
         yield sighting
 
 
-def _was_logged_without_refusal(sighting: Sighting, facts: GroupFacts) -> bool:
-    """Returns whether the request log has the group in the time of a suspicion, and no commit of the suspect that was
-    refused."""
-    is_logged = any(sighting.first_ms <= each.happened_at_ms <= sighting.last_ms for each in facts.requests)
-    return is_logged and not any(
-        each.member_id == sighting.member_id and each.api in COMMITS and each.error_code for each in facts.requests
-    )
+def _refused_committers(facts: GroupFacts) -> set[str | None]:
+    """Returns the members with a commit that was refused."""
+    return {each.member_id for each in facts.requests if each.api in COMMITS and each.error_code}
 
 
 def _severities(sightings: Sequence[Sighting], facts: GroupFacts, rules: Rules) -> list[Sighting]:
@@ -183,7 +182,8 @@ def _is_over(facts: GroupFacts, kind: IncidentKind, sightings: Sequence[Sighting
         return False
     first_us = min(sighting.first_ms for sighting in sightings) * 1_000
     last = max(sighting.current_generation or 0 for sighting in sightings)
-    return any((row["started_at"] or 0) >= first_us and (row["generation"] or 0) >= last for row in facts.generations)
+    later = facts.lookups.generations_in_time.onward(first_us)
+    return any((row["generation"] or 0) >= last for row in later)
 
 
 def _partitions(context: Context, sightings: Sequence[Sighting], stale_since: Row | None) -> list[Row]:

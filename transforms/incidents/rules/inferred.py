@@ -19,6 +19,8 @@ is not to blame (`waiting`). A generation without a record had a leader that nev
 from __future__ import annotations
 
 from collections import defaultdict
+from math import inf
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -32,13 +34,15 @@ from groupledger.schemas.kinds.incidents import (
 )
 from groupledger.schemas.words import CoordinatorEventKind, EndedBy, Evidence, HoleCause, LagStatus, Severity
 from groupledger.transforms.incidents.rules.facts import host
+from groupledger.transforms.incidents.rules.lookups import SET_BACK_MS_MAX, InOrder, grouped, identity, milliseconds
 from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from groupledger.transforms.incidents.rules.facts import CommitStep, GroupFacts, Rules
+    from groupledger.transforms.incidents.rules.facts import CommitStep, Rules
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
 
     Row = dict[str, Any]
 
@@ -51,10 +55,6 @@ def inferred(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     yield from _commit_gaps(facts, rules)
     yield from _unsynced_generations(facts, rules)
     yield from _ignored_subscriptions(facts)
-
-
-def milliseconds(instant_us: int | None) -> int:
-    return (instant_us or 0) // 1_000
 
 
 def row_proof(table: str, row: Mapping[str, Any], *key: str) -> Proof:
@@ -77,12 +77,12 @@ def of_member(row: Row) -> dict[str, Any]:
 
 
 def _removals(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
-    lost = _lost_places(facts)
+    lost, processes = _lost_places(facts), _processes(facts)
     for row in facts.members:
         kind = KIND_OF_LEAVE.get(row["leave_cause"] or "")
         if kind is None or row["left_at"] is None:
             continue
-        return_row = _return(facts.members, row, rules.zombie_return_ms)
+        return_row = _return(processes, row, rules.zombie_return_ms)
         proof = row_proof("members", row, "group_id", "incarnation", "member_id")
         left_ms = milliseconds(row["left_at"])
         handed_over = lost.get((row["incarnation"], row["member_id"]), ())
@@ -109,35 +109,40 @@ def _removals(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
 def closed_static_members(facts: GroupFacts, rules: Rules, expired: set[str | None]) -> set[str]:
     """Returns the ids of expired members whose instances did not come back: a closed static member leaves in this
     way."""
+    processes = _processes(facts)
     return {
         row["member_id"]
         for row in facts.members
         if row["member_id"] in expired
         and row["group_instance_id"] is not None
         and row["left_at"] is not None
-        and _return(facts.members, row, rules.zombie_return_ms) is None
+        and _return(processes, row, rules.zombie_return_ms) is None
     }
 
 
-def _return(members: Sequence[Row], gone: Row, within_ms: int) -> Row | None:
+def _processes(facts: GroupFacts) -> dict[tuple[Any, ...], InOrder[Row]]:
+    """Returns the tenures of each process, by the beginnings of their offsets."""
+    tenures = grouped(facts.members, _process)
+    return {process: InOrder(rows, itemgetter("from_offset")) for process, rows in tenures.items()}
+
+
+def _process(row: Row) -> tuple[Any, ...]:
+    return row["incarnation"], *identity(row)
+
+
+def _return(processes: Mapping[tuple[Any, ...], InOrder[Row]], gone: Row, within_ms: int) -> Row | None:
     """Returns the tenure in which the same process, by its instance id, or client and address, came back.
 
     A process that was restarted may join before its old session has run out: one record then has the new member and
     no longer the old one. One that was paused can't, for it joins only when it learns that it is no member.
     """
-    for row in members:
-        is_later = row["incarnation"] == gone["incarnation"] and row["from_offset"] > gone["to_offset"]
-        is_soon = milliseconds(row["joined_at"]) - milliseconds(gone["left_at"]) <= within_ms
-        if is_later and is_soon and identity(row) == identity(gone):
+    for row in processes[_process(gone)].onward(gone["to_offset"] + 1):
+        after_ms = milliseconds(row["joined_at"]) - milliseconds(gone["left_at"])
+        if after_ms <= within_ms:
             return row
+        if after_ms > within_ms + SET_BACK_MS_MAX:
+            break
     return None
-
-
-def identity(row: Row) -> tuple[str | None, ...]:
-    """Returns the fields that identify a process across a restart."""
-    if row["group_instance_id"] is not None:
-        return (row["group_instance_id"],)
-    return row["client_id"], row["client_host"]
 
 
 def _zombie(
@@ -163,7 +168,7 @@ def _zombie(
 
 def _was_left_empty(facts: GroupFacts, row: Row) -> bool:
     """Returns whether the group had no member when this one was gone, so that nobody else took its work up."""
-    generation = generation_at_offset(facts.generations, row["to_offset"])
+    generation = facts.lookups.generation_at(row["to_offset"])
     return generation is not None and generation["member_count"] == 0
 
 
@@ -187,20 +192,10 @@ def _lost_places(facts: GroupFacts) -> dict[tuple[int, str], list[tuple[TopicPar
 # Commits
 
 
-def generation_at_offset(generations: Sequence[Row], kafka_offset: int) -> Row | None:
-    found = None
-    for row in generations:
-        is_begun = row["kafka_offset"] <= kafka_offset
-        if is_begun and (row["to_offset"] is None or kafka_offset < row["to_offset"]):
-            found = row
-    return found
-
-
-def had_no_members(generations: Sequence[Row], kafka_offset: int) -> bool:
+def had_no_members(facts: GroupFacts, kafka_offset: int) -> bool:
     """Returns whether the records show that the group had no members at that offset: its generation was empty, or a
     tombstone had ended its last one. False for a group without any generation."""
-    begun = [row for row in generations if row["kafka_offset"] <= kafka_offset]
-    last = max(begun, key=lambda row: row["kafka_offset"], default=None)
+    last = facts.lookups.last_generation(kafka_offset)
     if last is None:
         return False
     if last["to_offset"] is None or kafka_offset < last["to_offset"]:
@@ -211,20 +206,23 @@ def had_no_members(generations: Sequence[Row], kafka_offset: int) -> bool:
 def _commit_gaps(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     """Yields the tenures whose committed partitions all fell silent, with the time of that silence."""
     tenures = {(row["incarnation"], row["member_id"]): row for row in facts.members}
-    by_place: dict[TopicPartition, list[CommitStep]] = defaultdict(list)
-    for step in facts.steps:
-        by_place[step.commit.place].append(step)
+    owned = grouped(facts.assignments, lambda row: (row["incarnation"], row["member_id"]))
+    held_up_ms = _held_up_until_ms(facts)
+    by_place = {
+        place: InOrder(steps, lambda step: step.commit.kafka_offset)
+        for place, steps in grouped(facts.steps, lambda step: step.commit.place).items()
+    }
     silent: dict[tuple[int, str], dict[TopicPartition, CommitStep]] = defaultdict(dict)
     for interval in facts.assignments:
         place = TopicPartition(interval["topic"], interval["partition"])
-        for step in by_place[place]:
-            offset = step.commit.kafka_offset
-            is_owners = interval["from_offset"] < offset < (interval["to_offset"] or offset + 1)
-            if is_owners and _is_gap(step, interval, facts.silent_until_ms, rules):
+        until = inf if interval["to_offset"] is None else interval["to_offset"] - 1
+        of_place = by_place.get(place)
+        for step in () if of_place is None else of_place.between(interval["from_offset"] + 1, until):
+            if _is_gap(step, interval, facts.silent_until_ms, rules):
                 silent[interval["incarnation"], interval["member_id"]][place] = step
     for key, steps in silent.items():
         if key in tenures:
-            yield from _commit_gap(facts, tenures[key], steps, rules)
+            yield from _commit_gap(facts, tenures[key], owned[key], steps, held_up_ms, rules)
 
 
 def _end_ms(step: CommitStep, end_us: int | None, as_of_ms: int) -> int:
@@ -242,7 +240,7 @@ def _too_long_ms(interval_ms: float, rules: Rules) -> float:
     return max(rules.commit_gap_ms, rules.commit_gap_intervals * interval_ms)
 
 
-def _harmful_since_ms(facts: GroupFacts, step: CommitStep, end_ms: int, rules: Rules) -> int | None:
+def _harmful_since_ms(step: CommitStep, end_ms: int, held_up_until_ms: int, rules: Rules) -> int | None:
     """Returns since when a partition was silent though records may have waited in it; None if that was not for long.
 
     Records came after the last sample that showed nothing to read, if there is one. They must be known to have waited
@@ -251,35 +249,41 @@ def _harmful_since_ms(facts: GroupFacts, step: CommitStep, end_ms: int, rules: R
     """
     if step.waiting_from_ms is None or step.interval_ms is None:
         return None
-    since_ms = max(step.commit.at_ms, step.idle_until_ms or 0, _held_up_until_ms(facts, step))
+    since_ms = max(step.commit.at_ms, step.idle_until_ms or 0, held_up_until_ms)
     is_long = end_ms - since_ms >= _too_long_ms(step.interval_ms, rules)
     return since_ms if is_long and 2 * (end_ms - step.waiting_from_ms) >= end_ms - since_ms else None
 
 
-def _held_up_until_ms(facts: GroupFacts, step: CommitStep) -> int:
-    """Returns until when all that lay after a commit waited for the end of a transaction; 0 if it never did."""
-    held_up = (
-        each.until_ms
-        for each in facts.lag_stretches
-        if each.status == LagStatus.WAITING_FOR_TRANSACTION
-        and (each.place, each.committed_offset) == (step.commit.place, step.commit.offset)
-    )
-    return max(held_up, default=0)
+def _held_up_until_ms(facts: GroupFacts) -> dict[tuple[TopicPartition, int], int]:
+    """Returns until when all that lay after a commit waited for the end of a transaction, by place and offset."""
+    found: dict[tuple[TopicPartition, int], int] = {}
+    for each in facts.lag_stretches:
+        if each.status == LagStatus.WAITING_FOR_TRANSACTION:
+            commit = each.place, each.committed_offset
+            found[commit] = max(each.until_ms, found.get(commit, 0))
+    return found
 
 
 def _commit_gap(
-    facts: GroupFacts, tenure: Row, steps: dict[TopicPartition, CommitStep], rules: Rules
+    facts: GroupFacts,
+    tenure: Row,
+    intervals: Iterable[Row],
+    steps: dict[TopicPartition, CommitStep],
+    held_up_ms: Mapping[tuple[TopicPartition, int], int],
+    rules: Rules,
 ) -> Iterator[Sighting]:
     silent_ms = max(step.commit.at_ms for step in steps.values())
     end_ms = min(_end_ms(step, tenure["left_at"], facts.silent_until_ms) for step in steps.values())
     owned = {
         (row["topic"], row["partition"])
-        for row in facts.assignments
-        if (row["incarnation"], row["member_id"]) == (tenure["incarnation"], tenure["member_id"])
-        and milliseconds(row["valid_from"]) <= silent_ms
+        for row in intervals
+        if milliseconds(row["valid_from"]) <= silent_ms
         and (row["valid_to"] is None or milliseconds(row["valid_to"]) > silent_ms)
     }
-    harmful_ms = [_harmful_since_ms(facts, step, end_ms, rules) for step in steps.values()]
+    harmful_ms = [
+        _harmful_since_ms(step, end_ms, held_up_ms.get((place, step.commit.offset), 0), rules)
+        for place, step in steps.items()
+    ]
     begin_ms = max(silent_ms, min((each for each in harmful_ms if each is not None), default=end_ms))
     if end_ms - begin_ms < rules.commit_gap_ms or not owned <= steps.keys():
         return
@@ -307,9 +311,10 @@ def _unsynced_generations(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]
     They are normal where the next join came before the leader's assignment; the records don't show which it was. As
     many as a storm has are no normal operation.
     """
-    assigned = {event.generation for event in facts.spoken if event.kind == CoordinatorEventKind.ASSIGNMENT_RECEIVED}
+    spoken = (event for event in facts.spoken if event.kind == CoordinatorEventKind.ASSIGNMENT_RECEIVED)
+    assigned = InOrder(spoken, lambda event: event.generation or 0)
     for row in facts.rebalances:
-        is_assigned = any(row["from_generation"] < (each or 0) < row["to_generation"] for each in assigned)
+        is_assigned = assigned.has_between(row["from_generation"] + 1, row["to_generation"] - 1)
         if row["hole_cause"] != HoleCause.NOT_SYNCED or is_assigned:
             continue
         gap = row["generation_gap"] or 1

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds import triggers
-from groupledger.transforms.incidents.rules.inferred import DOUBTFUL, identity, milliseconds
+from groupledger.transforms.incidents.rules.inferred import DOUBTFUL
+from groupledger.transforms.incidents.rules.lookups import identity, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from groupledger.transforms.incidents.rules.facts import GroupFacts
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
 
     Row = dict[str, Any]
 

@@ -15,14 +15,15 @@ from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.kinds.incidents import REBALANCE_STORM, REMOVALS
 from groupledger.schemas.words import Evidence
 from groupledger.transforms.history.rules.follow_ups import is_mere_follow_up
-from groupledger.transforms.incidents.rules.inferred import milliseconds
+from groupledger.transforms.incidents.rules.lookups import milliseconds
 from groupledger.transforms.incidents.type_facts import facts_of_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from groupledger.transforms.incidents.rules.episodes import FoldedEpisode
-    from groupledger.transforms.incidents.rules.facts import GroupFacts, Rules
+    from groupledger.transforms.incidents.rules.facts import Rules
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
 
     Row = Mapping[str, Any]
 
@@ -59,8 +60,7 @@ def _known(facts: GroupFacts, episode: FoldedEpisode, row: Row, rules: Rules) ->
 
 
 def _kind_of_group(facts: GroupFacts, at_ms: int) -> Iterator[str]:
-    begun = [row for row in facts.generations if milliseconds(row["started_at"]) <= at_ms]
-    last = max(begun, key=lambda row: row["kafka_offset"], default=None)
+    last = facts.lookups.newest_generation(at_ms)
     of_generation = None if last is None else last.get("group_type")
     of_group = facts.groups[0].get("group_type") if facts.groups else None
     yield from facts_of_type(of_generation or of_group, last or {})
@@ -73,8 +73,7 @@ def _was_removed(facts: GroupFacts, episode: FoldedEpisode, row: Row, rules: Rul
     of_log = any(each.kind in REMOVALS and each.member_id == member_id for each in episode.sightings)
     return of_log or any(
         tenure["left_at"] is not None and milliseconds(tenure["left_at"]) <= last_ms + rules.link_ms
-        for tenure in facts.members
-        if tenure["member_id"] == member_id
+        for tenure in facts.lookups.tenures.get(member_id, ())
     )
 
 
@@ -93,11 +92,10 @@ def _stay_the_same(facts: GroupFacts, row: Row) -> bool:
     return sum(of_storm) * 2 > len(of_storm)
 
 
-def _turns(facts: GroupFacts, row: Row) -> list[Row]:
+def _turns(facts: GroupFacts, row: Row) -> Sequence[Row]:
     """Returns the rebalances of a storm."""
-    return [each for each in facts.rebalances if row["first_seen_at"] <= each["happened_at"] <= row["last_seen_at"]]
+    return facts.lookups.rebalances.between(row["first_seen_at"], row["last_seen_at"])
 
 
 def _has_log(facts: GroupFacts, episode: FoldedEpisode) -> bool:
-    first_ms, last_ms = episode.first_ms - LOG_AROUND_MS, episode.last_ms + LOG_AROUND_MS
-    return any(first_ms <= event.logged_at_ms <= last_ms for event in facts.events)
+    return facts.lookups.events.has_between(episode.first_ms - LOG_AROUND_MS, episode.last_ms + LOG_AROUND_MS)

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kinds.incidents import PARTITION_NOT_READ
 from groupledger.schemas.words import Evidence
 from groupledger.transforms.incidents.rules.facts import MARKER_OFFSETS
-from groupledger.transforms.incidents.rules.inferred import milliseconds
+from groupledger.transforms.incidents.rules.lookups import milliseconds
 from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from groupledger.transforms.incidents.rules.facts import CommitStep, GroupFacts
+    from groupledger.transforms.incidents.rules.facts import CommitStep
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
 
     Row = dict[str, Any]
 

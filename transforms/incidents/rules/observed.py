@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from groupledger.schemas.kinds.incidents import IncidentKind
-    from groupledger.transforms.incidents.rules.facts import CoordinatorEvent, GroupFacts, Request, Rules
+    from groupledger.transforms.incidents.rules.facts import CoordinatorEvent, Request, Rules
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
 
 HEARTBEATS = (ApiKey.HEARTBEAT.name, *EPOCH_HEARTBEAT_NAMES)
 BACK_AFTER_MS = 1_000  # a subscription that is given up and taken again is back at once

@@ -45,7 +45,8 @@ from groupledger.schemas.kinds.incidents import (
 )
 from groupledger.schemas.words import Evidence, ExpiryCause, OffsetEventKind, Severity
 from groupledger.transforms.incidents.rules.facts import MARKER_OFFSETS
-from groupledger.transforms.incidents.rules.inferred import generation_at_offset, milliseconds, row_proof
+from groupledger.transforms.incidents.rules.inferred import row_proof
+from groupledger.transforms.incidents.rules.lookups import grouped, milliseconds
 from groupledger.transforms.incidents.rules.sighting import Sighting
 from groupledger.transforms.offsets.rules.expiring_offsets import Expiry, expiries
 from groupledger.transforms.offsets.rules.offset_event import CLOCK_SKEW_MS
@@ -54,7 +55,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from groupledger.schemas.kinds.incidents import IncidentKind
-    from groupledger.transforms.incidents.rules.facts import GroupFacts, OffsetEvent, OffsetReturn, Rules
+    from groupledger.transforms.incidents.rules.facts import OffsetEvent, OffsetReturn, Rules
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
 
     Row = Mapping[str, Any]
 
@@ -112,7 +114,7 @@ def _skips(facts: GroupFacts) -> Iterator[Sighting]:
     moves: defaultdict[tuple[TopicPartition, int | None], list[OffsetEvent]] = defaultdict(list)
     for event in facts.offset_events:
         if event.kind in (OffsetEventKind.SKIPPED, OffsetEventKind.REWOUND):
-            generation = generation_at_offset(facts.generations, event.kafka_offset)
+            generation = facts.lookups.generation_at(event.kafka_offset)
             if generation is None or generation["member_count"] == 0:
                 moves[event.place, None if generation is None else generation["kafka_offset"]].append(event)
     harmful = [line for line in moves.values() if _moved_on(line) > MARKER_OFFSETS and not _is_reading(line)]
@@ -149,8 +151,11 @@ def _passed_by_the_log(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
         for event in facts.offset_events
         if event.kind == OffsetEventKind.LOST_TO_RETENTION and event.offset_after - event.offset_before > MARKER_OFFSETS
     ]
+    returns = grouped(facts.returns, lambda back: (back.commit.place, back.kafka_offset))
     for events in _together(passed, lambda event: event.at_ms, rules.open_ms):
-        records, skipped = _covered(events), _skipped(facts, events)
+        places = dict.fromkeys((event.place, event.kafka_offset) for event in events)
+        later = [back for place in places for back in returns.get(place, ())]
+        records, skipped = _covered(events), _skipped(facts, later)
         before: dict[TopicPartition, int] = {}
         for event in events:
             before.setdefault(event.place, event.offset_before)
@@ -176,14 +181,12 @@ def _covered(events: Sequence[OffsetEvent]) -> int:
     return total
 
 
-def _skipped(facts: GroupFacts, events: Iterable[OffsetEvent]) -> list[OffsetReturn]:
-    """Returns the first commits after these events that lie beyond all records which were left."""
-    places = {(event.place, event.kafka_offset) for event in events}
+def _skipped(facts: GroupFacts, returns: Iterable[OffsetReturn]) -> list[OffsetReturn]:
+    """Returns those of the first commits after a loss that lie beyond all records which were left."""
     return [
         back
-        for back in facts.returns
-        if (back.commit.place, back.kafka_offset) in places
-        and back.lost_by == OffsetEventKind.LOST_TO_RETENTION
+        for back in returns
+        if back.lost_by == OffsetEventKind.LOST_TO_RETENTION
         and not back.is_other_topic
         and back.commit.offset >= (back.high_watermark or 0)
         and _left_of(back) > MARKER_OFFSETS
@@ -214,8 +217,7 @@ def _and_skipped(skipped: Sequence[OffsetReturn]) -> str:
 
 def _had_members(facts: GroupFacts, at_ms: int) -> bool:
     """Returns whether the group had members then. Without members, nobody may ever come back to read what was lost."""
-    begun = [row for row in facts.generations if milliseconds(row["started_at"]) <= at_ms]
-    last = max(begun, key=lambda row: row["kafka_offset"], default=None)
+    last = facts.lookups.newest_generation(at_ms)
     return last is not None and bool(last["member_count"])
 
 
@@ -294,7 +296,7 @@ def _harm(facts: GroupFacts, back: OffsetReturn) -> tuple[int, int, int] | None:
 
 def _is_of_a_reader(facts: GroupFacts, back: OffsetReturn) -> bool:
     """Returns whether the first commit is one of a consumer that has read, and not of a reset."""
-    generation = generation_at_offset(facts.generations, back.commit.kafka_offset)
+    generation = facts.lookups.generation_at(back.commit.kafka_offset)
     return back.leader_epoch is not None or (generation is not None and bool(generation["member_count"]))
 
 

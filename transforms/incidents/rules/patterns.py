@@ -41,15 +41,17 @@ from groupledger.transforms.history.rules.follow_ups import is_price_of_another
 from groupledger.transforms.incidents.rules.blameless import is_disturbed
 from groupledger.transforms.incidents.rules.facts import RebalanceStretch, host
 from groupledger.transforms.incidents.rules.growth import Growth
-from groupledger.transforms.incidents.rules.inferred import identity, milliseconds, row_proof
+from groupledger.transforms.incidents.rules.inferred import row_proof
 from groupledger.transforms.incidents.rules.jobs import job_runs
+from groupledger.transforms.incidents.rules.lookups import identity, milliseconds
 from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from groupledger.transforms.incidents.rules.facts import CommitStep, EndSample, GroupFacts, HeldPartition, Rules
+    from groupledger.transforms.incidents.rules.facts import CommitStep, EndSample, HeldPartition, Rules
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
     from groupledger.transforms.incidents.rules.jobs import JobRuns
 
     Row = dict[str, Any]
@@ -167,7 +169,8 @@ def _flaps(rows: Sequence[Row], rules: Rules) -> Iterator[Sighting]:
 
 def _stuck(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     for stretch in facts.stretches:
-        waiting = [step for step in facts.steps if _waited_ms(step, stretch) >= rules.stuck_rebalance_ms]
+        met = facts.lookups.steps_waiting(stretch.first_ms, stretch.last_ms)
+        waiting = [step for step in met if _waited_ms(step, stretch) >= rules.stuck_rebalance_ms]
         if not waiting:
             continue
         states = (Proof("group_states", f"{at_ms}/{facts.group_id}") for at_ms in (stretch.first_ms, stretch.last_ms))
@@ -188,13 +191,7 @@ def _stuck(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
 
 def _static(facts: GroupFacts, at_ms: int) -> tuple[str, ...]:
     """Returns the fact that the group has static members, if one was there at the instant `at_ms`."""
-    is_static = any(
-        row["group_instance_id"] is not None
-        and milliseconds(row["joined_at"]) <= at_ms
-        and (row["left_at"] is None or milliseconds(row["left_at"]) >= at_ms)
-        for row in facts.members
-    )
-    return (Fact.STATIC_MEMBER,) if is_static else ()
+    return (Fact.STATIC_MEMBER,) if facts.lookups.static_members.meeting(at_ms - 1, at_ms) else ()
 
 
 def _held_back(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
@@ -209,7 +206,7 @@ def _held_back(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
         stretches = {place: RebalanceStretch(from_ms, end_ms) for place, end_ms in until_ms.items()}
         waiting = [
             step
-            for step in facts.steps
+            for step in facts.lookups.steps_waiting(from_ms, max(until_ms.values()))
             if step.commit.place in stretches
             and _waited_ms(step, stretches[step.commit.place]) >= rules.stuck_reconciliation_ms
         ]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections import Counter
+from collections import Counter, deque
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 
     from groupledger.coordinator.model.groups.classic.group import Group
     from groupledger.coordinator.model.operation import Result
-    from groupledger.transforms.incidents.rules.facts import GroupFacts, GroupState, Request
+    from groupledger.transforms.incidents.rules.facts import GroupState, Request
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
     from groupledger.transforms.incidents.rules.sighting import Sighting
 
 CONFIDENCE = 0.9  # measured by bench.incident_accuracy, and rounded down
@@ -113,9 +114,9 @@ class Replay:
         self.answers: list[tuple[Request, Error, bool]] = []
         arrived = in_order_of_arrival(facts.requests)
         self._requests = [request for request in arrived if request.error_code not in COORDINATOR_AWAY]
-        self._records = sorted(facts.records, key=attrgetter("kafka_offset"))
+        self._records = deque(sorted(facts.records, key=attrgetter("kafka_offset")))
         loads = (event for event in facts.events if event.kind == CoordinatorEventKind.GROUP_LOADED)
-        self._loads_ms = sorted(event.logged_at_ms for event in loads)
+        self._loads_ms = deque(sorted(event.logged_at_ms for event in loads))
         self._new_ids = new_member_ids(self._requests)
         self._first_use = _first_uses(arrived)
         config = replace(_CONFIG, group_initial_rebalance_delay_ms=initial_rebalance_delay_ms)
@@ -129,7 +130,7 @@ class Replay:
             return
         begin_ms = self._requests[0].happened_at_ms
         while self._records and self._records[0].at_ms < begin_ms:
-            self._last = self._records.pop(0)
+            self._last = self._records.popleft()
         self._load(begin_ms)
         number = 0
         while number < len(self._requests):
@@ -144,14 +145,14 @@ class Replay:
     def _catch_up(self, now_ms: int) -> None:
         """Takes in the records and failovers up to now."""
         while self._records and self._records[0].at_ms < now_ms:
-            record = self._records.pop(0)
+            record = self._records.popleft()
             self._take(self._belief.coordinator.advance(self._time(record.at_ms)))
             self._last = record
             if not self._agrees(record):
                 self._load(self._time(record.at_ms))
             self._belief.is_behind = False
         while self._loads_ms and self._loads_ms[0] < now_ms:
-            self._load(self._time(self._loads_ms.pop(0)))
+            self._load(self._time(self._loads_ms.popleft()))
         self._take(self._belief.coordinator.advance(self._time(now_ms)))
 
     def _time(self, at_ms: int) -> int:

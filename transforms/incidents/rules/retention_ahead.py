@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from groupledger.schemas.kafka.topic_partition import TopicPartition
-    from groupledger.transforms.incidents.rules.facts import GroupFacts, LagRound, Rules
+    from groupledger.transforms.incidents.rules.facts import LagRound, Rules
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
 
 
 def retention_ahead(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:

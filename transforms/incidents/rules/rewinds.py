@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kinds import roots
 from groupledger.schemas.kinds.incidents import OFFSET_REWIND, TWO_COMMITTERS
 from groupledger.schemas.words import Evidence
-from groupledger.transforms.incidents.rules.inferred import generation_at_offset, had_no_members
+from groupledger.transforms.incidents.rules.inferred import had_no_members
 from groupledger.transforms.incidents.rules.sighting import Sighting
 from groupledger.transforms.offsets.rules.read_again import Move, read_again, total
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from groupledger.schemas.kinds.incidents import IncidentKind
-    from groupledger.transforms.incidents.rules.facts import Commit, CommitStep, GroupFacts
+    from groupledger.transforms.incidents.rules.facts import Commit, CommitStep
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
     from groupledger.transforms.offsets.rules.read_again import ReadAgain
 
 TOGETHER_MS = 60_000  # rewinds of a group that lie no further apart are one
@@ -64,7 +65,7 @@ def _together(counted: Iterable[ReadAgain]) -> Iterator[list[ReadAgain]]:
 
 
 def _rewind(facts: GroupFacts, counted: Sequence[ReadAgain], steps: Sequence[CommitStep]) -> Sighting:
-    is_reset = had_no_members(facts.generations, counted[0].move.kafka_offset)
+    is_reset = had_no_members(facts, counted[0].move.kafka_offset)
     is_handover = all(_is_handover(facts, step) for step in steps)
     low, high = total(counted) or (0, 0)
     return _sighting(
@@ -84,16 +85,13 @@ def _is_handover(facts: GroupFacts, step: CommitStep) -> bool:
 
 
 def _owner(facts: GroupFacts, commit: Commit) -> str | None:
-    for row in facts.assignments:
-        is_there = row["from_offset"] < commit.kafka_offset < (row["to_offset"] or commit.kafka_offset + 1)
-        if is_there and (row["topic"], row["partition"]) == commit.place:
-            return str(row["member_id"])
-    return None
+    row = facts.lookups.owner_at(commit.place, commit.kafka_offset)
+    return None if row is None else str(row["member_id"])
 
 
 def _had_members_later(facts: GroupFacts, move: Move) -> bool:
     """Returns whether somebody may have read since a reset."""
-    return any(row["kafka_offset"] > move.kafka_offset and row["member_count"] != 0 for row in facts.generations)
+    return facts.lookups.last_offset_with_members > move.kafka_offset
 
 
 def _two_committers(facts: GroupFacts, counted: Sequence[ReadAgain], steps: Sequence[CommitStep]) -> Sighting:
@@ -115,7 +113,7 @@ def _sighting(
     **fields: Any,
 ) -> Sighting:
     first, last = counted[0].move, counted[-1].move
-    generation = generation_at_offset(facts.generations, first.kafka_offset)
+    generation = facts.lookups.generation_at(first.kafka_offset)
     commits = [step.next_commit or step.commit for step in steps]
     return Sighting(
         kind=kind,

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from groupledger.schemas.kafka.api_keys import ApiKey
-from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds import roots
 from groupledger.schemas.kinds.incidents import (
     FENCED_INSTANCE,
@@ -29,21 +27,22 @@ from groupledger.schemas.kinds.incidents import (
     SESSION_EXPIRED,
     UNKNOWN_MEMBER,
 )
-from groupledger.schemas.words import CoordinatorEventKind
-from groupledger.transforms.incidents.rules.facts import COORDINATOR_AWAY
-from groupledger.transforms.incidents.rules.inferred import milliseconds
+from groupledger.transforms.incidents.rules.lookups import milliseconds
 
 if TYPE_CHECKING:
     from groupledger.schemas.kinds.roots import Root
     from groupledger.transforms.incidents.rules.episodes import FoldedEpisode
-    from groupledger.transforms.incidents.rules.facts import GroupFacts, Rules
+    from groupledger.transforms.incidents.rules.facts import Rules
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
+    from groupledger.transforms.incidents.rules.lookups import InOrder
     from groupledger.transforms.incidents.rules.sighting import Sighting
 
 AT_ONCE_MS = 5_000
 
 
-def probable_root(episode: FoldedEpisode, facts: GroupFacts, rules: Rules, expired: list[Sighting]) -> Root:
-    """Returns the probable root of an episode; `expired` are all sightings of expired sessions in the group."""
+def probable_root(episode: FoldedEpisode, facts: GroupFacts, rules: Rules, expired: InOrder[Sighting]) -> Root:
+    """Returns the probable root of an episode; `expired` are all sightings of expired sessions in the group, by their
+    beginnings."""
     kinds = episode.kinds
     if kinds & {POLL_TIMEOUT, REBALANCE_TIMEOUT_FENCED}:
         return roots.POLL_TIMEOUT_EXCEEDED
@@ -66,24 +65,22 @@ def _kept_joining(episode: FoldedEpisode, facts: GroupFacts) -> bool:
     assignment, also in the later half of that wait."""
     expired = {each.member_id for each in episode.sightings if each.kind == SESSION_EXPIRED}
     waits = [each for each in episode.sightings if each.kind == LEADER_NEVER_SYNCED and each.member_id in expired]
-    joins: dict[str | None, list[int]] = {}
-    for request in facts.requests:
-        if request.api == ApiKey.JOIN_GROUP.name and request.error_code == Error.NONE.value:
-            joins.setdefault(request.member_id, []).append(request.happened_at_ms)
+    joins = facts.lookups.joins
     spoke = {
         wait.member_id
         for wait in waits
-        if any((wait.first_ms + wait.last_ms) // 2 <= at_ms <= wait.last_ms for at_ms in joins.get(wait.member_id, ()))
+        if wait.member_id in joins
+        and joins[wait.member_id].has_between((wait.first_ms + wait.last_ms) // 2, wait.last_ms)
     }
     return 2 * len(spoke) > len(expired)
 
 
-def _were_cut_off(episode: FoldedEpisode, expired: list[Sighting]) -> bool:
+def _were_cut_off(episode: FoldedEpisode, expired: InOrder[Sighting]) -> bool:
     mine = [each for each in episode.sightings if each.kind == SESSION_EXPIRED]
     return any(
-        other.client_host != each.client_host and abs(other.first_ms - each.first_ms) <= AT_ONCE_MS
+        other.client_host != each.client_host
         for each in mine
-        for other in expired
+        for other in expired.between(each.first_ms - AT_ONCE_MS, each.first_ms + AT_ONCE_MS)
         if each.client_host is not None and other.client_host is not None and other.evidence == each.evidence
     )
 
@@ -99,24 +96,15 @@ def _of_refusals(episode: FoldedEpisode, facts: GroupFacts, rules: Rules) -> Roo
 def _coordinator_was_away(episode: FoldedEpisode, facts: GroupFacts, rules: Rules) -> bool:
     """Returns whether the coordinator was away or moved shortly before, while the refused members were there."""
     since_ms = max(episode.first_ms - rules.link_ms, _first_joined_ms(episode, facts))
-    was_away = any(
-        request.error_code in COORDINATOR_AWAY and since_ms <= request.happened_at_ms <= episode.last_ms
-        for request in facts.requests
-    )
-    moves = (
-        CoordinatorEventKind.GROUP_LOADED,
-        CoordinatorEventKind.GROUP_UNLOADED,
-        CoordinatorEventKind.MODERN_GROUP_UNLOADED,
-    )
-    was_moved = any(event.kind in moves and since_ms <= event.logged_at_ms <= episode.last_ms for event in facts.events)
-    return was_away or was_moved
+    last_ms, lookups = episode.last_ms, facts.lookups
+    return lookups.away.has_between(since_ms, last_ms) or lookups.moves.has_between(since_ms, last_ms)
 
 
 def _first_joined_ms(episode: FoldedEpisode, facts: GroupFacts) -> int:
     """Returns when the first of the refused members joined, or 0 if that is not known. An absence of the coordinator
     before that has lost nothing of theirs: a broker that has just started is no failover."""
     refused = {each.member_id for each in episode.sightings if each.kind in REFUSALS}
-    theirs = [row for row in facts.members if row["member_id"] in refused]
+    theirs = [row for member_id in refused for row in facts.lookups.tenures.get(member_id, ())]
     is_known = {row["member_id"] for row in theirs} == refused and all(row["is_start_known"] for row in theirs)
     return min((milliseconds(row["joined_at"]) for row in theirs), default=0) if is_known else 0
 
@@ -124,20 +112,14 @@ def _first_joined_ms(episode: FoldedEpisode, facts: GroupFacts) -> int:
 def _joined_again(episode: FoldedEpisode, facts: GroupFacts, rules: Rules) -> bool:
     """Returns whether somebody is known to have joined under the instance id of one that was fenced."""
     fenced = {each.group_instance_id for each in episode.sightings if each.kind == FENCED_INSTANCE}
-    since_ms = episode.first_ms - rules.link_ms
-    joins = (
-        (request.group_instance_id, request.happened_at_ms)
-        for request in facts.requests
-        if request.api == ApiKey.JOIN_GROUP.name and not request.error_code
-    )
-    tenures = ((row["group_instance_id"], milliseconds(row["joined_at"])) for row in facts.members)
-    return any(instance in fenced and since_ms <= at_ms <= episode.last_ms for instance, at_ms in (*joins, *tenures))
+    since_ms, joins = episode.first_ms - rules.link_ms, facts.lookups.instance_joins
+    return any(joins[name].has_between(since_ms, episode.last_ms) for name in fenced if name in joins)
 
 
 def _left_by_itself(episode: FoldedEpisode, facts: GroupFacts) -> bool:
     members = {each.member_id for each in episode.sightings if each.kind == UNKNOWN_MEMBER}
     return any(
-        leaving.member_id in members and request.happened_at_ms <= episode.first_ms
-        for request in facts.requests
-        for leaving in request.leaving
+        request.happened_at_ms <= episode.first_ms
+        for member_id in members
+        for request, _ in facts.lookups.leaves.get(member_id or "", ())
     )

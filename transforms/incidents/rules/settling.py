@@ -20,7 +20,8 @@ from groupledger.transforms.incidents.rules.confirmation import MARGIN_MS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from groupledger.transforms.incidents.rules.facts import GroupFacts, Rules
+    from groupledger.transforms.incidents.rules.facts import Rules
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
 
     Row = dict[str, Any]
 

@@ -15,7 +15,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import nlargest
 from itertools import pairwise
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.names import is_made_for_one_use
@@ -31,7 +33,8 @@ from groupledger.schemas.words import (
     Severity,
     words_of,
 )
-from groupledger.transforms.incidents.rules.inferred import DOUBTFUL, milliseconds, of_member, row_proof
+from groupledger.transforms.incidents.rules.inferred import DOUBTFUL, of_member, row_proof
+from groupledger.transforms.incidents.rules.lookups import SET_BACK_MS_MAX, InOrder, Spans, milliseconds
 from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
@@ -39,7 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from groupledger.schemas.kinds.incidents import IncidentKind
-    from groupledger.transforms.incidents.rules.facts import CommitStep, GroupFacts, LagStretch, Rules
+    from groupledger.transforms.incidents.rules.facts import CommitStep, LagStretch, Rules
+    from groupledger.transforms.incidents.rules.group_facts import GroupFacts
 
     Row = dict[str, Any]
 
@@ -59,8 +63,16 @@ def waiting(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
     yield from _ahead(facts)
 
 
-def _is_usual(length_ms: int, others_ms: Iterable[int]) -> bool:
-    return sum(USUAL_PART * each >= length_ms for each in others_ms) >= USUAL_TIMES
+class _Lengths:
+    """The lengths of things that come again and again."""
+
+    def __init__(self, lengths_ms: Iterable[int]) -> None:
+        self._longest_ms = nlargest(USUAL_TIMES + 1, lengths_ms)
+
+    def is_usual(self, length_ms: int, *, is_one_of_them: bool) -> bool:
+        """Returns whether others were about as long, or longer."""
+        found = sum(USUAL_PART * each >= length_ms for each in self._longest_ms)
+        return found - is_one_of_them >= USUAL_TIMES
 
 
 # No members
@@ -83,7 +95,8 @@ class Absence:
 def _absences(facts: GroupFacts) -> Iterator[Absence]:
     """Yields them in the order of the log; generations with something unseen in between are not one. One ends where the
     server log has a generation with members, of which there may be no record."""
-    formed = [event for event in facts.spoken if event.kind == CoordinatorEventKind.STABILIZED]
+    stabilized = (event for event in facts.spoken if event.kind == CoordinatorEventKind.STABILIZED)
+    formed = InOrder(stabilized, attrgetter("logged_at_ms"))
     rows = sorted(facts.generations, key=lambda row: (row["kafka_offset"], row["revision"]))
     begin = None
     for row, following in pairwise([*rows, None]):
@@ -96,21 +109,23 @@ def _absences(facts: GroupFacts) -> Iterator[Absence]:
         is_over = row["to_offset"] is not None
         from_ms = milliseconds(begin["started_at"])
         until_ms = milliseconds(row["ended_at"]) if is_over else facts.silent_until_ms
-        later_ms = [event.logged_at_ms for event in formed if (event.generation or 0) > begin["generation"]]
-        next_ms = min((at_ms for at_ms in later_ms if from_ms <= at_ms < until_ms), default=None)
+        later = (each for each in formed.between(from_ms, until_ms - 1) if (each.generation or 0) > begin["generation"])
+        next_ms = next((event.logged_at_ms for event in later), None)
         yield Absence(begin, from_ms, until_ms if next_ms is None else next_ms, is_over or next_ms is not None)
         begin = None
 
 
 def _without_members(facts: GroupFacts, absences: Sequence[Absence], rules: Rules) -> Iterator[Sighting]:
+    lengths = _Lengths(each.length_ms for each in absences if each.is_over)
+    ended = InOrder((row for row in facts.members if row["left_at"] is not None), itemgetter("left_at"))
     for absence in absences:
-        waited = {step: _waited_from_ms(step, absence, rules) for step in facts.steps}
-        steps = [step for step, from_ms in waited.items() if from_ms is not None]
+        waiting = facts.lookups.steps_waiting(absence.from_ms, absence.until_ms)
+        waited = [(step, _waited_from_ms(step, absence, rules)) for step in waiting]
+        steps = [step for step, from_ms in waited if from_ms is not None]
         if not steps:
             continue
-        others_ms = [each.length_ms for each in absences if each.is_over and each is not absence]
-        is_usual = _is_usual(absence.length_ms, others_ms)
-        last = _last_members(facts, absence, rules)
+        is_usual = lengths.is_usual(absence.length_ms, is_one_of_them=absence.is_over)
+        last = _last_members(ended, absence, rules)
         known = _how_they_went(facts, last, rules)
         is_harm = bool(known & {Fact.LEFT_WITHOUT_A_WORD, Fact.LEFT_UNPOLLED})
         if is_usual and not is_harm:
@@ -120,7 +135,7 @@ def _without_members(facts: GroupFacts, absences: Sequence[Absence], rules: Rule
             evidence=Evidence.INFERRED,
             severity=GROUP_WITHOUT_MEMBERS.severity if is_harm and not is_usual else Severity.INFO,
             confidence=GROUP_WITHOUT_MEMBERS.confidence,
-            first_ms=min(from_ms for from_ms in waited.values() if from_ms is not None),
+            first_ms=min(from_ms for _, from_ms in waited if from_ms is not None),
             last_ms=absence.until_ms,
             happening=f"{absence.begin['incarnation']}/{absence.begin['kafka_offset']}",
             proofs=(
@@ -148,18 +163,19 @@ def _unread(step: CommitStep) -> int:
     return (step.high_watermark or step.commit.offset) - step.commit.offset
 
 
-def _last_members(facts: GroupFacts, absence: Absence, rules: Rules) -> list[Row]:
-    """Returns the tenures that ended shortly before an absence, the last one last."""
-    ended = [
+def _last_members(ended: InOrder[Row], absence: Absence, rules: Rules) -> list[Row]:
+    """Returns the tenures that ended shortly before an absence, the last one last. `ended` are all of them, by their
+    ends in microseconds."""
+    first_us, last_us = ((absence.from_ms + each) * 1_000 for each in (-rules.link_ms, SET_BACK_MS_MAX))
+    found = [
         row
-        for row in facts.members
+        for row in ended.between(first_us, last_us)
         if row["incarnation"] == absence.begin["incarnation"]
         and row["to_offset"] is not None
         and row["to_offset"] <= absence.begin["kafka_offset"]
         and row["leave_cause"] not in words_of(LeaveCause)
-        and absence.from_ms - milliseconds(row["left_at"]) <= rules.link_ms
     ]
-    return sorted(ended, key=lambda row: (row["to_offset"], row["from_offset"], row["member_id"]))
+    return sorted(found, key=lambda row: (row["to_offset"], row["from_offset"], row["member_id"]))
 
 
 def _how_they_went(facts: GroupFacts, last: Sequence[Row], rules: Rules) -> set[str]:
@@ -180,10 +196,13 @@ def _how_they_went(facts: GroupFacts, last: Sequence[Row], rules: Rules) -> set[
 def _cause(facts: GroupFacts, row: Row, rules: Rules) -> str | None:
     """Returns why a tenure ended: as a log says it, or else as it was inferred; None if that is as good as a guess."""
     left_ms = milliseconds(row["left_at"])
-    stated = [(event.logged_at_ms, event.departure) for event in facts.events if event.member_id == row["member_id"]]
-    for request in facts.requests:
-        leaving = (each for each in request.leaving if not each.error_code and each.member_id == row["member_id"])
-        stated += [(request.happened_at_ms, triggers.trigger_of_leave(each.reason)) for each in leaving]
+    lines = facts.lookups.events_of.get(row["member_id"], ())
+    stated = [(event.logged_at_ms, event.departure) for event in lines]
+    stated += [
+        (request.happened_at_ms, triggers.trigger_of_leave(each.reason))
+        for request, each in facts.lookups.leaves.get(row["member_id"], ())
+        if not each.error_code
+    ]
     for at_ms, departure in stated:
         if departure is not None and abs(at_ms - left_ms) <= rules.link_ms:
             return departure.name
@@ -198,24 +217,27 @@ def _cause(facts: GroupFacts, row: Row, rules: Rules) -> str | None:
 
 
 def _open_transactions(facts: GroupFacts, absences: Sequence[Absence], rules: Rules) -> Iterator[Sighting]:
+    away = Spans(absences, attrgetter("from_ms"), attrgetter("until_ms"))
     together = [
         stretches
         for stretches in _together(facts.lag_stretches, LagStatus.WAITING_FOR_TRANSACTION, is_one_each=True)
-        if _length_ms(stretches) >= rules.commit_gap_ms and not _was_away(stretches, absences)
+        if _length_ms(stretches) >= rules.commit_gap_ms and not _was_away(stretches, away)
     ]
+    lengths = _Lengths(map(_length_ms, together))
     for stretches in together:
         length_ms = _length_ms(stretches)
-        others_ms = (_length_ms(each) for each in together if each is not stretches)
-        is_alarming = length_ms >= rules.stalled_transaction_ms and not _is_usual(length_ms, others_ms)
+        is_usual = lengths.is_usual(length_ms, is_one_of_them=True)
+        is_alarming = length_ms >= rules.stalled_transaction_ms and not is_usual
         records = sum(each.high_watermark - (each.last_stable_offset or each.committed_offset) for each in stretches)
         severity = OPEN_TRANSACTION_IN_TOPIC.severity if is_alarming else Severity.INFO
         yield _of_lag(facts, OPEN_TRANSACTION_IN_TOPIC, stretches, severity, records)
 
 
-def _was_away(stretches: Sequence[LagStretch], absences: Iterable[Absence]) -> bool:
+def _was_away(stretches: Sequence[LagStretch], absences: Spans[Absence]) -> bool:
     """Returns whether the group had no members for most of the time: nobody waits then."""
     from_ms, until_ms = stretches[0].from_ms, max(each.until_ms for each in stretches)
-    away_ms = sum(max(min(each.until_ms, until_ms) - max(each.from_ms, from_ms), 0) for each in absences)
+    met = absences.meeting(from_ms, until_ms)
+    away_ms = sum(max(min(each.until_ms, until_ms) - max(each.from_ms, from_ms), 0) for each in met)
     return 2 * away_ms > until_ms - from_ms
 
 
