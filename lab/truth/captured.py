@@ -27,7 +27,7 @@ from groupledger.transforms.incidents.rules.coordinator_faults import (
     moves,
     silences,
 )
-from groupledger.transforms.incidents.rules.lookups import milliseconds
+from groupledger.transforms.incidents.rules.facts import milliseconds
 from groupledger.transforms.logs.rules.server_log import entries, parse_entry
 from groupledger.transforms.privacy import Privacy
 from groupledger.transforms.records.decode import decode_batches

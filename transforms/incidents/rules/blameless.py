@@ -22,8 +22,8 @@ from groupledger.schemas.kinds import incidents as kinds
 from groupledger.schemas.kinds import roots
 from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.words import Evidence, LeaveCause, Severity
+from groupledger.transforms.incidents.rules.facts import milliseconds
 from groupledger.transforms.incidents.rules.inferred import row_proof
-from groupledger.transforms.incidents.rules.lookups import milliseconds
 from groupledger.transforms.incidents.rules.sighting import Sighting
 
 if TYPE_CHECKING:

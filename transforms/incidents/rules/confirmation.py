@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.history.rules.departures import BEFORE_RECORD_MAX, CLOCK_SKEW_MAX
-from groupledger.transforms.incidents.rules.lookups import InOrder, milliseconds
+from groupledger.transforms.incidents.rules.facts import milliseconds
+from groupledger.transforms.lookups import InOrder
 
 if TYPE_CHECKING:
     from groupledger.transforms.incidents.rules.group_facts import GroupFacts

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from groupledger.schemas.kafka.api_keys import JOINING_EPOCH, ApiKey
 from groupledger.schemas.kafka.errors import Error
 from groupledger.schemas.kinds.incidents import FENCED_INSTANCE, LEADER_NEVER_SYNCED
+from groupledger.transforms.incidents.rules.facts import milliseconds
 from groupledger.transforms.incidents.rules.inferred import of_member
-from groupledger.transforms.incidents.rules.lookups import InOrder, grouped, milliseconds
+from groupledger.transforms.lookups import InOrder, grouped
 
 if TYPE_CHECKING:
     from groupledger.schemas.kafka.topic_partition import TopicPartition

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from groupledger.schemas.kinds.triggers import Trigger
 
+    Row = dict[str, Any]
+
 # The broker did nothing with a request that it refused so.
 COORDINATOR_AWAY = (
     Error.COORDINATOR_LOAD_IN_PROGRESS.value,
@@ -34,7 +36,19 @@ COORDINATOR_AWAY = (
 EPOCH_HEARTBEAT_NAMES = tuple(api.name for api in EPOCH_HEARTBEATS)
 INTERVAL_SAMPLE = 20  # commits before one, whose mean interval is its rhythm
 NEW_PARTITION_MS = 6 * 3_600_000  # a consumer that lives learns of a new partition sooner, and commits it
+SET_BACK_MS_MAX = 3_600_000  # a clock may be set back so far from one record to the next
 MARKER_OFFSETS = 1  # what may lie after the last record: the marker of a transaction, which nobody reads
+
+
+def milliseconds(instant_us: int | None) -> int:
+    return (instant_us or 0) // 1_000
+
+
+def identity(row: Row) -> tuple[str | None, ...]:
+    """Returns the fields of a row of `members` that identify a process across a restart."""
+    if row["group_instance_id"] is not None:
+        return (row["group_instance_id"],)
+    return row["client_id"], row["client_host"]
 
 
 @dataclass(frozen=True, slots=True)

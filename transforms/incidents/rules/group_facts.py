@@ -28,8 +28,9 @@ from groupledger.transforms.incidents.rules.facts import (
     OffsetReturn,
     RebalanceStretch,
     Request,
+    milliseconds,
 )
-from groupledger.transforms.incidents.rules.lookups import InOrder, Spans, grouped, milliseconds
+from groupledger.transforms.lookups import InOrder, Spans, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds import changes
-from groupledger.transforms.incidents.rules.lookups import identity
+from groupledger.transforms.incidents.rules.facts import identity
 
 if TYPE_CHECKING:
     from groupledger.transforms.incidents.rules.group_facts import GroupFacts

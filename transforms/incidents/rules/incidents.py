@@ -26,7 +26,6 @@ from groupledger.transforms.incidents.rules.episodes import FoldedEpisode, episo
 from groupledger.transforms.incidents.rules.explain import explanation, setting_to_change
 from groupledger.transforms.incidents.rules.inferred import closed_static_members, inferred
 from groupledger.transforms.incidents.rules.known_facts import known_facts
-from groupledger.transforms.incidents.rules.lookups import InOrder
 from groupledger.transforms.incidents.rules.new_partitions import new_partitions
 from groupledger.transforms.incidents.rules.observed import lasting_refusals, observed
 from groupledger.transforms.incidents.rules.offset_losses import offset_losses
@@ -36,6 +35,7 @@ from groupledger.transforms.incidents.rules.retention_ahead import retention_ahe
 from groupledger.transforms.incidents.rules.rewinds import rewinds
 from groupledger.transforms.incidents.rules.roots import probable_root
 from groupledger.transforms.incidents.rules.waiting import waiting
+from groupledger.transforms.lookups import InOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

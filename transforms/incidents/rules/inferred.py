@@ -33,10 +33,10 @@ from groupledger.schemas.kinds.incidents import (
     ZOMBIE_COMMIT_SUSPECTED,
 )
 from groupledger.schemas.words import CoordinatorEventKind, EndedBy, Evidence, HoleCause, LagStatus, Severity
-from groupledger.transforms.incidents.rules.facts import host
-from groupledger.transforms.incidents.rules.lookups import SET_BACK_MS_MAX, InOrder, grouped, identity, milliseconds
+from groupledger.transforms.incidents.rules.facts import SET_BACK_MS_MAX, host, identity, milliseconds
 from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
+from groupledger.transforms.lookups import InOrder, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

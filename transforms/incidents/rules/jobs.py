@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds import triggers
+from groupledger.transforms.incidents.rules.facts import identity, milliseconds
 from groupledger.transforms.incidents.rules.inferred import DOUBTFUL
-from groupledger.transforms.incidents.rules.lookups import identity, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -15,7 +15,7 @@ from groupledger.schemas.kinds.clauses import Fact
 from groupledger.schemas.kinds.incidents import REBALANCE_STORM, REMOVALS
 from groupledger.schemas.words import Evidence
 from groupledger.transforms.history.rules.follow_ups import is_mere_follow_up
-from groupledger.transforms.incidents.rules.lookups import milliseconds
+from groupledger.transforms.incidents.rules.facts import milliseconds
 from groupledger.transforms.incidents.type_facts import facts_of_type
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kinds.incidents import PARTITION_NOT_READ
 from groupledger.schemas.words import Evidence
-from groupledger.transforms.incidents.rules.facts import MARKER_OFFSETS
-from groupledger.transforms.incidents.rules.lookups import milliseconds
+from groupledger.transforms.incidents.rules.facts import MARKER_OFFSETS, milliseconds
 from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
 

@@ -44,10 +44,10 @@ from groupledger.schemas.kinds.incidents import (
     OFFSETS_EXPIRED,
 )
 from groupledger.schemas.words import Evidence, ExpiryCause, OffsetEventKind, Severity
-from groupledger.transforms.incidents.rules.facts import MARKER_OFFSETS
+from groupledger.transforms.incidents.rules.facts import MARKER_OFFSETS, milliseconds
 from groupledger.transforms.incidents.rules.inferred import row_proof
-from groupledger.transforms.incidents.rules.lookups import grouped, milliseconds
 from groupledger.transforms.incidents.rules.sighting import Sighting
+from groupledger.transforms.lookups import grouped
 from groupledger.transforms.offsets.rules.expiring_offsets import Expiry, expiries
 from groupledger.transforms.offsets.rules.offset_event import CLOCK_SKEW_MS
 

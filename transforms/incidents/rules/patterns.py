@@ -39,11 +39,10 @@ from groupledger.schemas.words import Evidence
 from groupledger.transforms.history.rules.departures import has_left_by
 from groupledger.transforms.history.rules.follow_ups import is_price_of_another
 from groupledger.transforms.incidents.rules.blameless import is_disturbed
-from groupledger.transforms.incidents.rules.facts import RebalanceStretch, host
+from groupledger.transforms.incidents.rules.facts import RebalanceStretch, host, identity, milliseconds
 from groupledger.transforms.incidents.rules.growth import Growth
 from groupledger.transforms.incidents.rules.inferred import row_proof
 from groupledger.transforms.incidents.rules.jobs import job_runs
-from groupledger.transforms.incidents.rules.lookups import identity, milliseconds
 from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
 

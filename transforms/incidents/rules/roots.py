@@ -27,15 +27,15 @@ from groupledger.schemas.kinds.incidents import (
     SESSION_EXPIRED,
     UNKNOWN_MEMBER,
 )
-from groupledger.transforms.incidents.rules.lookups import milliseconds
+from groupledger.transforms.incidents.rules.facts import milliseconds
 
 if TYPE_CHECKING:
     from groupledger.schemas.kinds.roots import Root
     from groupledger.transforms.incidents.rules.episodes import FoldedEpisode
     from groupledger.transforms.incidents.rules.facts import Rules
     from groupledger.transforms.incidents.rules.group_facts import GroupFacts
-    from groupledger.transforms.incidents.rules.lookups import InOrder
     from groupledger.transforms.incidents.rules.sighting import Sighting
+    from groupledger.transforms.lookups import InOrder
 
 AT_ONCE_MS = 5_000
 

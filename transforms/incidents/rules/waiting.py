@@ -33,10 +33,11 @@ from groupledger.schemas.words import (
     Severity,
     words_of,
 )
+from groupledger.transforms.incidents.rules.facts import SET_BACK_MS_MAX, milliseconds
 from groupledger.transforms.incidents.rules.inferred import DOUBTFUL, of_member, row_proof
-from groupledger.transforms.incidents.rules.lookups import SET_BACK_MS_MAX, InOrder, Spans, milliseconds
 from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
+from groupledger.transforms.lookups import InOrder, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

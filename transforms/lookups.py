@@ -1,6 +1,6 @@
-"""Finds facts of a group by position, time or member without a look at all of them.
+"""Finds things by a number, a span or a key without a look at all of them.
 
-A group may have facts of years, and as many incidents. A rule that looked at all facts for each of them would take time
+A group may have rows of years, and as many incidents. A rule that looked at all rows for each of them would take time
 by the square of the past; `tests/transforms/incidents/rules/test_a_long_past.py` counts that none does.
 """
 
@@ -14,21 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    Row = dict[str, Any]
-
-SET_BACK_MS_MAX = 3_600_000  # a clock may be set back so far from one record to the next
 Thing = TypeVar("Thing")
-
-
-def milliseconds(instant_us: int | None) -> int:
-    return (instant_us or 0) // 1_000
-
-
-def identity(row: Row) -> tuple[str | None, ...]:
-    """Returns the fields of a row of `members` that identify a process across a restart."""
-    if row["group_instance_id"] is not None:
-        return (row["group_instance_id"],)
-    return row["client_id"], row["client_host"]
 
 
 def grouped(things: Iterable[Thing], key: Callable[[Thing], Hashable]) -> Mapping[Any, Sequence[Thing]]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupledger.transforms.incidents.rules.group_facts import Lookups
-from groupledger.transforms.incidents.rules.lookups import InOrder, Spans
+from groupledger.transforms.lookups import InOrder, Spans
 from lab.truth.made import T, facts, generation
 
 NUMBERS = st.integers(-3, 12)
