@@ -17,11 +17,13 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT, SESSION_EXPIRED
 from groupledger.schemas.words import TurnoverKind
 from groupledger.transforms.history.rules.departures import has_left_by
+from groupledger.transforms.lookups import InOrder, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -70,18 +72,39 @@ class _Step(NamedTuple):
     is_departure: bool
 
 
+class _Tenures:
+    """The tenures of an incarnation, which are found by the offsets at which they begin and end."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        numbered = [*enumerate(rows)]
+        self._spans = Spans(numbered, lambda each: each[1]["from_offset"], lambda each: each[1]["to_offset"])
+        self._begun = InOrder(numbered, lambda each: each[1]["from_offset"])
+
+    def before(self, offset: int) -> tuple[Row, ...]:
+        """Returns the tenures that had begun before an offset, and ended there or later."""
+        return self._rows(self._spans.holding(offset - 1))
+
+    def begun(self, first: int, last: int) -> tuple[Row, ...]:
+        """Returns the tenures that began between two offsets."""
+        return self._rows(self._begun.between(first, last))
+
+    @staticmethod
+    def _rows(numbered: Sequence[tuple[int, Row]]) -> tuple[Row, ...]:
+        return tuple(row for _, row in sorted(numbered, key=itemgetter(0)))
+
+
 def turnovers(members: Iterable[Row], known_until: datetime) -> list[Turnover]:
     """Returns the turnovers of one group, from its rows of `members`, in the order of the log. `known_until` is the
     instant until which the log is known."""
     of_incarnations: defaultdict[int, list[Row]] = defaultdict(list)
     for row in members:
         of_incarnations[row["incarnation"]].append(row)
-    return [
-        _turnover(of_incarnations[number], steps, known_until)
-        for number in sorted(of_incarnations)
-        for run in _close_together(of_incarnations[number])
-        for steps in _beginning_apart(of_incarnations[number], run)
-    ]
+    found: list[Turnover] = []
+    for _, rows in sorted(of_incarnations.items()):
+        tenures = _Tenures(rows)
+        for run in _close_together(rows):
+            found += [_turnover(tenures, steps, known_until) for steps in _beginning_apart(tenures, run)]
+    return found
 
 
 def with_versions(turnover: Turnover, before: Collection[str], after: Collection[str]) -> Turnover:
@@ -111,36 +134,32 @@ def _close_together(members: Sequence[Row]) -> Iterator[list[_Step]]:
         yield together
 
 
-def _beginning_apart(members: Sequence[Row], steps: Sequence[_Step]) -> Iterator[Sequence[_Step]]:
+def _beginning_apart(tenures: _Tenures, steps: Sequence[_Step]) -> Iterator[Sequence[_Step]]:
     """Yields the steps with which the group begins, if nobody was there before, and those after them."""
     apart = (
         number
         for number, (one, other) in enumerate(pairwise(steps), 1)
         if other.is_departure or other.at - one.at > TOGETHER
     )
-    end = len(steps) if _there_before(members, steps[0].offset) else next(apart, len(steps))
+    end = len(steps) if tenures.before(steps[0].offset) else next(apart, len(steps))
     yield steps[:end]
     if steps[end:]:
         yield steps[end:]
 
 
-def _there_before(members: Sequence[Row], offset: int) -> tuple[Row, ...]:
-    return tuple(row for row in members if row["from_offset"] < offset and (row["to_offset"] or offset) >= offset)
-
-
-def _turnover(members: Sequence[Row], steps: Sequence[_Step], known_until: datetime) -> Turnover:
+def _turnover(tenures: _Tenures, steps: Sequence[_Step], known_until: datetime) -> Turnover:
     first, last, times = steps[0].offset, steps[-1].offset, [step.at for step in steps]
-    before = _there_before(members, first)
-    came = [row for row in members if first <= row["from_offset"] <= last]
-    is_gone = {id(row) for row in members if row["to_offset"] is not None and row["to_offset"] <= last}
+    before, came = tenures.before(first), tenures.begun(first, last)
+    every = (*before, *came)
+    is_gone = {id(row) for row in every if row["to_offset"] is not None and row["to_offset"] <= last}
     found = Turnover(
         kind=TurnoverKind.DEPLOY,
         began_at=min(times),
         ended_at=max(times),
         before=before,
-        after=tuple(row for row in (*before, *came) if id(row) not in is_gone),
+        after=tuple(row for row in every if id(row) not in is_gone),
         gone=tuple(row for row in before if id(row) in is_gone),
-        came=tuple(came),
+        came=came,
         passing=tuple(row for row in came if id(row) in is_gone),
     )
     return replace(found, kind=_kind(found, known_until))

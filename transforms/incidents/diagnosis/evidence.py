@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import TurnoverKind
@@ -26,7 +27,7 @@ PROCESS = ("client_id", "client_host", "group_instance_id")
 SURE_OF_ROWS = 0.95  # no line of a log says so
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class DiagnosisRows:
     """Holds the rows of the ledger's tables about one group; instants are datetimes.
 
@@ -60,6 +61,18 @@ class DiagnosisRows:
     offsets_in_transactions: Callable[[datetime, datetime], Sequence[Row]] = lambda *_: ()
     unseen_topics: Callable[[datetime], Collection[str]] = lambda _: ()
     known_until: datetime | None = None
+
+    @cached_property
+    def turnovers(self) -> Sequence[Turnover]:
+        """Returns the times in which members came and went. The group's beginning is left out. A time in which members
+        came and went again and again is left out, too, if they were the same processes. If each of them was another
+        process, the time is included, because an autoscaler may be unable to decide."""
+        return [
+            each
+            for each in turnovers(self.members, self.known_until or FOR_EVER)
+            if each.kind not in {TurnoverKind.BEGAN, TurnoverKind.RESTLESS}
+            or (each.kind == TurnoverKind.RESTLESS and each.after and _are_others(each))
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,19 +123,6 @@ class Seen:
         self.known[name] = max(found, self.known.get(name, 0.0))
         if is_logged:
             self.logged.add(name)
-
-
-def changes_of_members(rows: DiagnosisRows) -> list[Turnover]:
-    """Returns the turnovers of the group's members. The group's beginning is left out. A time in which members came and
-    went again and again is left out, too, if they were the same processes. If each of them was another process, the
-    time is included, because an autoscaler may be unable to decide."""
-    found = turnovers(rows.members, rows.known_until or FOR_EVER)
-    return [
-        each
-        for each in found
-        if each.kind not in {TurnoverKind.BEGAN, TurnoverKind.RESTLESS}
-        or (each.kind == TurnoverKind.RESTLESS and each.after and _are_others(each))
-    ]
 
 
 def _are_others(change: Turnover) -> bool:

@@ -26,7 +26,7 @@ from groupledger.schemas.kinds.triggers import (
 )
 from groupledger.schemas.words import LagStatus, OffsetEventCause
 from groupledger.transforms.history.rules.departures import has_left_by, is_cause_known
-from groupledger.transforms.incidents.diagnosis.evidence import AROUND, changes_of_members
+from groupledger.transforms.incidents.diagnosis.evidence import AROUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -237,7 +237,7 @@ def _began_well(episode: TroubleEpisode, rows: DiagnosisRows) -> bool:
 
 
 def _of_turnover(episode: TroubleEpisode, rows: DiagnosisRows, gone: Sequence[Row]) -> Iterator[Sign]:
-    changes = [each for each in changes_of_members(rows) if episode.holds_any(each.began_at, each.ended_at)]
+    changes = [each for each in rows.turnovers if episode.holds_any(each.began_at, each.ended_at)]
     if any(each.before and each.after and (each.passing or len(each.before) != len(each.after)) for each in changes):
         yield signs.MEMBER_COUNT_CHANGED
     if any(each.is_deploy for each in changes):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from groupledger.schemas.kinds.symptoms import MEMBER_COMES_AND_GOES, NOBODY_HAS_PARTITIONS, REBALANCES_GO_ON
-from groupledger.transforms.incidents.diagnosis.evidence import TroubleEpisode, changes_of_members
+from groupledger.transforms.incidents.diagnosis.evidence import TroubleEpisode
 from groupledger.transforms.incidents.diagnosis.member_signs import members_at, subscribe_apart
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def turnovers(rows: DiagnosisRows) -> Iterator[TroubleEpisode]:
     """Yields the times in which members changed, and the time in which two applications shared the group."""
     yield from _two_applications(rows)
-    for change in changes_of_members(rows):
+    for change in rows.turnovers:
         since, last = change.began_at, change.ended_at
         yield TroubleEpisode(
             symptoms=(MEMBER_COMES_AND_GOES if change.after else NOBODY_HAS_PARTITIONS,),
