@@ -36,7 +36,9 @@ def authors_in(episode: TroubleEpisode, rows: DiagnosisRows) -> str:
 
 def _acts(episode: TroubleEpisode, rows: DiagnosisRows) -> list[Row]:
     """Returns the operations of the episode that no member did. Their requests are read only if there are any."""
-    if not any(_is_of_nobody(row["kind"], [row["cause"]]) for row in episode.within(rows.offset_events, "happened_at")):
+    if not any(
+        _is_of_nobody(row["kind"], [row["cause"]]) for row in rows.within(episode, "offset_events", "happened_at")
+    ):
         return []
     acts = episode.within(rows.acts(), "happened_at")
     return [act for act in acts if any(_is_of_nobody(kind, act["causes"]) for kind in act["kinds"])]

@@ -68,7 +68,7 @@ def see_deliveries(episode: TroubleEpisode, rows: DiagnosisRows, seen: Seen) -> 
     if rows.group_type != GroupType.SHARE:
         return
     seen.add(signs.OF_SHARE_GROUP.name)
-    found = episode.within(rows.deliveries, "happened_at")
+    found = rows.within(episode, "deliveries", "happened_at")
     given_up = [row for row in found if _is_given_up(row)]
     if given_up:
         seen.add(signs.RECORDS_ARCHIVED.name)
@@ -80,17 +80,17 @@ def see_deliveries(episode: TroubleEpisode, rows: DiagnosisRows, seen: Seen) -> 
 
 def given_up_in(episode: TroubleEpisode, rows: DiagnosisRows) -> int:
     """Returns how many records were given up in an episode."""
-    return sum(map(_records, filter(_is_given_up, episode.within(rows.deliveries, "happened_at"))))
+    return sum(map(_records, filter(_is_given_up, rows.within(episode, "deliveries", "happened_at"))))
 
 
 def delivered_in_vain(episode: TroubleEpisode, rows: DiagnosisRows) -> int:
     """Returns how many deliveries of records in an episode were followed by another one."""
-    return sum(map(_records, filter(_waits_again, episode.within(rows.deliveries, "happened_at"))))
+    return sum(map(_records, filter(_waits_again, rows.within(episode, "deliveries", "happened_at"))))
 
 
 def names_of(episode: TroubleEpisode, rows: DiagnosisRows) -> dict[str, str]:
     """Returns the place and the number of deliveries for a sentence; empty if no delivery failed."""
-    found = failed(episode.within(rows.deliveries, "happened_at"))
+    found = failed(rows.within(episode, "deliveries", "happened_at"))
     if not found:
         return {}
     counts: Counter[Place] = Counter()

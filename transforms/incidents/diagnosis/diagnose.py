@@ -212,8 +212,8 @@ def _names(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen, who: Row 
     tenures = () if loop is None else loop[1]
     begun = min((row["joined_at"] for row in tenures if episode.holds(row["joined_at"])), default=episode.since)
     ended = max((row["left_at"] for row in tenures), default=episode.last_seen_at)
-    turns = episode.within(rows.rebalances, "happened_at")
-    events = episode.within(rows.offset_events, "happened_at")
+    turns = rows.within(episode, "rebalances", "happened_at")
+    events = rows.within(episode, "offset_events", "happened_at")
     _, again = read_again_in(events) or (0, 0)
     moved = again + sum(row["records_skipped"] or 0 for row in events) + given_up_in(episode, rows)
     return {
@@ -235,7 +235,7 @@ def _names(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen, who: Row 
 
 def _hosts(episode: TroubleEpisode, rows: DiagnosisRows, who: Row | None) -> str:
     """Returns the hosts that speak for a member."""
-    spoken = hosts_of_members(episode.within(rows.requests, "happened_at"))
+    spoken = hosts_of_members(rows.within(episode, "requests", "happened_at"))
     return " and ".join(_not_all(spoken.get((who or {}).get("member_id") or "", ()))) or "two hosts"
 
 
@@ -284,7 +284,7 @@ def _who(  # noqa: PLR0911 - one for each way to know it
         return _owner(worst)
     if incident is not None and any(incident[name] is not None for name in WHO_COLUMNS):
         return None if is_of_nobody(incident, rows) else incident
-    gone = episode.within(rows.members, "left_at")
+    gone = rows.within(episode, "members", "left_at")
     if gone and any(sign.name.startswith("went_by") for sign in found.proof):
         return gone[-1]
     if cause is members.REMOVED_BY_ADMINISTRATOR:
@@ -296,7 +296,7 @@ def _who(  # noqa: PLR0911 - one for each way to know it
 
 def _spoken_for(episode: TroubleEpisode, rows: DiagnosisRows) -> Row | None:
     """Returns the first member in whose name several hosts speak."""
-    spoken = hosts_of_members(episode.within(rows.requests, "happened_at"))
+    spoken = hosts_of_members(rows.within(episode, "requests", "happened_at"))
     member_id = next((name for name, hosts in spoken.items() if len(hosts) > 1), None)
     tenure = next((row for row in rows.members if row["member_id"] == member_id), None)
     return tenure or (None if member_id is None else {"member_id": member_id})

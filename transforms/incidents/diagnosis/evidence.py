@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import TurnoverKind
 from groupledger.transforms.history.rules.departures import KNOWN_FROM
 from groupledger.transforms.history.rules.turnovers import turnovers
+from groupledger.transforms.lookups import InOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -73,6 +75,20 @@ class DiagnosisRows:
             if each.kind not in {TurnoverKind.BEGAN, TurnoverKind.RESTLESS}
             or (each.kind == TurnoverKind.RESTLESS and each.after and _are_others(each))
         ]
+
+    @cached_property
+    def _in_time(self) -> dict[tuple[str, str], InOrder[tuple[int, Row]]]:
+        return {}
+
+    def within(self, episode: TroubleEpisode, table: str, column: str) -> list[Row]:
+        """Returns the rows of a table whose instant in `column` lies in an episode, or shortly before or after it, in
+        the order of the table."""
+        in_time = self._in_time.get((table, column))
+        if in_time is None:
+            numbered = (each for each in enumerate(getattr(self, table)) if each[1][column] is not None)
+            in_time = self._in_time[table, column] = InOrder(numbered, lambda each: each[1][column].timestamp())
+        begin, end = episode.since - episode.around, episode.last_seen_at + episode.around
+        return [row for _, row in sorted(in_time.between(begin.timestamp(), end.timestamp()), key=itemgetter(0))]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

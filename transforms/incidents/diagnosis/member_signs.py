@@ -27,6 +27,7 @@ from groupledger.schemas.kinds.triggers import (
 from groupledger.schemas.words import LagStatus, OffsetEventCause
 from groupledger.transforms.history.rules.departures import has_left_by, is_cause_known
 from groupledger.transforms.incidents.diagnosis.evidence import AROUND
+from groupledger.transforms.lookups import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -70,15 +71,10 @@ def restless(episode: TroubleEpisode, rows: DiagnosisRows) -> tuple[Who, list[Ro
     """Returns the process that joined and left again and again in the episode, with these tenures. Processes of one
     client id on one host can't be distinguished: as many of them as were present at once count as one round of
     restarts."""
-    tenures: defaultdict[Who, list[Row]] = defaultdict(list)
-    for row in rows.members:
-        tenures[identity(row)].append(row)
-    ended = {who: episode.within(of_process, "left_at") for who, of_process in tenures.items()}
-    found = [
-        (who, gone)
-        for who, gone in ended.items()
-        if len(gone) >= RETURNS_MIN and len(gone) >= RETURNS_MIN * _at_once(tenures[who])
-    ]
+    ended = grouped(rows.within(episode, "members", "left_at"), identity)
+    often = {who: gone for who, gone in ended.items() if len(gone) >= RETURNS_MIN}
+    tenures = grouped(rows.members, identity) if often else {}
+    found = [(who, [*gone]) for who, gone in often.items() if len(gone) >= RETURNS_MIN * _at_once(tenures[who])]
     return max(found, key=lambda each: (len(each[1]), str(each[0])), default=None)
 
 
@@ -135,7 +131,7 @@ def topics_beside(rows: DiagnosisRows, at: datetime) -> set[str]:
 
 def see_members(episode: TroubleEpisode, rows: DiagnosisRows, seen: Seen) -> None:
     """Adds the signs that the group's members and rebalances show in the episode to `seen`."""
-    gone = episode.within(rows.members, "left_at")
+    gone = rows.within(episode, "members", "left_at")
     logged = {
         event["member_id"]
         for event in rows.events
@@ -195,7 +191,7 @@ def _of_presence(episode: TroubleEpisode, rows: DiagnosisRows) -> Iterator[Sign]
         yield signs.NO_MEMBERS if is_empty else signs.HAS_MEMBERS
     if any(
         row["group_instance_id"] is not None
-        for row in (*there, *episode.within(rows.members, "left_at"), *episode.incidents)
+        for row in (*there, *rows.within(episode, "members", "left_at"), *episode.incidents)
     ):
         yield signs.STATIC_MEMBERS
     if any(row["subscribed_regex"] for row in there):
@@ -254,7 +250,7 @@ def _of_turnover(episode: TroubleEpisode, rows: DiagnosisRows, gone: Sequence[Ro
         yield signs.HOSTS_EXPIRED_TOGETHER
     if any(has_left_by(row, ADMIN_REMOVED.name) for row in gone):
         yield signs.REMOVED_BY_ADMIN
-    turns = episode.within(rows.rebalances, "happened_at")
+    turns = rows.within(episode, "rebalances", "happened_at")
     if turns and turns[-1]["members_idle"]:
         yield signs.MEMBERS_WITHOUT_PARTITIONS
     states = [row["group_state"] for row in episode.rounds if row["group_state"] in CLASSIC_REBALANCING]

@@ -34,7 +34,7 @@ def severity_of(episode: TroubleEpisode, rows: DiagnosisRows, found: Judgement, 
 
 def _of_cause(episode: TroubleEpisode, rows: DiagnosisRows, found: Judgement, harm: Mapping[str, Any]) -> str:
     incident = gravest(episode.incidents, found.cause)
-    did_harm = is_harmful(harm) or bool(read_anew_or_never(episode.within(rows.offset_events, "happened_at")))
+    did_harm = is_harmful(harm) or bool(read_anew_or_never(rows.within(episode, "offset_events", "happened_at")))
     of_incident = None if incident is None else incident["severity"]
     if found.cause is None:
         waits = harm["records_behind"] if incident is not None else did_harm

@@ -63,7 +63,7 @@ def _see_by_words(sign: Sign, episode: TroubleEpisode, rows: DiagnosisRows, lag:
         _see_trigger(sign, episode, rows, seen)
     if any(
         (row["kind"], cause) in sign.events
-        for row in episode.within(rows.offset_events, "happened_at")
+        for row in rows.within(episode, "offset_events", "happened_at")
         for cause in (row["cause"], None)
     ):
         seen.add(sign.name)
@@ -86,7 +86,7 @@ def is_of_nobody(incident: Row, rows: DiagnosisRows) -> bool:
 
 
 def _see_trigger(sign: Sign, episode: TroubleEpisode, rows: DiagnosisRows, seen: Seen) -> None:
-    turns = episode.within(rows.rebalances, "happened_at")
+    turns = rows.within(episode, "rebalances", "happened_at")
     began = [row for row in turns if (row["trigger"] or row["inferred_trigger"]) in sign.triggers]
     if not began or 2 * len(began) < len(turns):
         return
@@ -102,10 +102,10 @@ def _was_there(rows: DiagnosisRows, at: datetime) -> bool:
 
 
 def _see_logs(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen, seen: Seen) -> None:
-    lines = episode.within(rows.events, "logged_at")
+    lines = rows.within(episode, "events", "logged_at")
     if lines:
         seen.add(signs.SERVER_LOG_IMPORTED.name)
-    gone = [row["left_at"] for row in episode.within(rows.members, "left_at")] or [episode.last_seen_at]
+    gone = [row["left_at"] for row in rows.within(episode, "members", "left_at")] or [episode.last_seen_at]
     moves = [line["logged_at"] for line in lines if line["kind"] in MOVES and _was_there(rows, line["logged_at"])]
     if any(at <= left <= at + AROUND for left in gone for at in moves):
         seen.add(signs.COORDINATOR_MOVED.name, is_logged=True)
@@ -113,7 +113,7 @@ def _see_logs(episode: TroubleEpisode, rows: DiagnosisRows, lag: LagSeen, seen: 
     if sum(episode.since <= line["logged_at"] <= episode.last_seen_at for line in formed) >= GENERATIONS_MIN:
         seen.add(signs.GENERATIONS_FORM.name, is_logged=True)
     see_requests(rows, lag, seen)
-    requests = episode.within(rows.requests, "happened_at")
+    requests = rows.within(episode, "requests", "happened_at")
     if requests:
         seen.add(signs.REQUESTS_IMPORTED.name)
         if not any(row["api"] in DELETES for row in requests):
