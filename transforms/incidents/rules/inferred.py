@@ -314,8 +314,9 @@ def _unsynced_generations(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]
     spoken = (event for event in facts.spoken if event.kind == CoordinatorEventKind.ASSIGNMENT_RECEIVED)
     assigned = InOrder(spoken, lambda event: event.generation or 0)
     for row in facts.rebalances:
-        is_assigned = assigned.has_between(row["from_generation"] + 1, row["to_generation"] - 1)
-        if row["hole_cause"] != HoleCause.NOT_SYNCED or is_assigned:
+        if row["hole_cause"] != HoleCause.NOT_SYNCED:
+            continue
+        if assigned.has_between(row["from_generation"] + 1, row["to_generation"] - 1):
             continue
         gap = row["generation_gap"] or 1
         at_ms = milliseconds(row["happened_at"])
