@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.transforms.incidents.group_rows import (
     AT,
@@ -18,9 +17,7 @@ from tests.transforms.incidents.group_rows import (
     request,
     sampled,
 )
-
-if TYPE_CHECKING:
-    from types import FrameType
+from tests.transforms.incidents.lines_run import lines_run
 
 HOURS, LONGER = 8, 4
 
@@ -52,26 +49,15 @@ def rows_of(hours: int) -> dict[str, Any]:
     return {**rows, "tenures": rows["members"], **sampled(*rounds), "known_until": AT + 60 * hours * MINUTE}
 
 
-def lines_run(hours: int) -> int:
-    """Returns how many lines a diagnosis runs; each turn of a loop counts."""
-    rows, lines = rows_of(hours), 0
-
-    def in_function(_frame: FrameType, event: str, _argument: object) -> Any:
-        nonlocal lines
-        lines += event == "line"
-        return in_function
-
-    before = sys.gettrace()
-    sys.settrace(lambda _frame, _event, _argument: in_function)
-    try:
-        diagnosed = found(**rows)
-    finally:
-        sys.settrace(before)
+def lines_of(hours: int) -> int:
+    """Returns how many lines a diagnosis runs."""
+    rows = rows_of(hours)
+    lines, diagnosed = lines_run(lambda: found(**rows))
     assert len(diagnosed) >= hours
-    return lines
+    return lines.total()
 
 
 def test_many_episodes() -> None:
     """Goal: four times the past takes at most six times the lines; it took eleven times as many when each episode
     looked for the changes of all members anew."""
-    assert lines_run(HOURS * LONGER) < 1.5 * LONGER * lines_run(HOURS)
+    assert lines_of(HOURS * LONGER) < 1.5 * LONGER * lines_of(HOURS)

@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from groupledger.transforms.incidents.rules import incidents
 from groupledger.transforms.incidents.rules.settling import settling
 from lab.truth.made import RULES
+from tests.transforms.incidents.lines_run import lines_run
 from tests.transforms.incidents.rules.long_past import TROUBLES, group_with_a_past
 
 if TYPE_CHECKING:
-    from types import CodeType, FrameType
-
-    from groupledger.transforms.incidents.rules import GroupFacts
+    from collections import Counter
+    from types import CodeType
 
 HOURS, LONGER = 2 * len(TROUBLES), 4
 FEW = 200  # lines, which a function may run whatever the past is
 
 
-def lines_run(facts: GroupFacts) -> tuple[Counter[CodeType], list[dict[str, Any]]]:
-    """Returns how many lines each function runs to judge a group, and its incidents. Each turn of a loop counts."""
-    found: Counter[CodeType] = Counter()
+def judged(hours: int) -> tuple[Counter[CodeType], set[str]]:
+    """Returns how many lines each function runs to judge a group, and the kinds of its incidents."""
+    facts = group_with_a_past(hours)
 
-    def in_function(frame: FrameType, event: str, _argument: object) -> Any:
-        if event == "line":
-            found[frame.f_code] += 1
-        return in_function
-
-    before = sys.gettrace()
-    sys.settrace(lambda _frame, _event, _argument: in_function)
-    try:
+    def judge() -> set[str]:
         rows = incidents(facts, RULES)
         settling(facts, rows, RULES)
-    finally:
-        sys.settrace(before)
-    return found, rows
+        return {row["kind"] for row in rows}
+
+    return lines_run(judge)
 
 
 def test_no_rule_looks_at_all_facts_for_each() -> None:
-    short, rows_of_short = lines_run(group_with_a_past(HOURS))
-    long, rows_of_long = lines_run(group_with_a_past(HOURS * LONGER))
-    assert {row["kind"] for row in rows_of_short} == {row["kind"] for row in rows_of_long}
-    assert len({row["kind"] for row in rows_of_long}) >= 15
+    short, kinds = judged(HOURS)
+    long, kinds_after_all = judged(HOURS * LONGER)
+    assert kinds == kinds_after_all
+    assert len(kinds) >= 15
     grown = {
         f"{code.co_filename}:{code.co_firstlineno} {code.co_name}": (short[code], lines)
         for code, lines in long.items()
