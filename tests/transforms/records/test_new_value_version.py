@@ -53,6 +53,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "default", "value", "not_taken"),
     [

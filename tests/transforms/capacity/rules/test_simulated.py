@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from groupledger.coordinator.simulator.simulation import Simulation
     from groupledger.transforms.lag.rules import LagRow
 
+pytestmark = pytest.mark.slow
+
 SAMPLE_MS, MINUTES, MINUTE_MS = 15_000, 20, 60_000
 FIRST_MINUTES = 5  # in which the group gathers
 PROCESSING_MS = (1_000, 5_000)

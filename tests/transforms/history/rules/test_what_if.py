@@ -208,6 +208,7 @@ def test_observed() -> None:
     assert (found["partitions_moved"], found["stopped_partition_seconds"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_against_what_happens() -> None:
     """Goal: the ledger of an eager group predicts for static membership and for KIP-848 what the same workload then
     comes to, and so does the ledger of a KIP-848 group for eager members."""
