@@ -35,7 +35,7 @@ test: check ## everything that CI runs: lint, types, unit, property, Spark, brok
 # Without Java, tables and servers.
 FAST_TESTS = tests/coordinator tests/schemas tests/transforms tests/conf tests/tools tests/test_*.py tests/jobs/cli tests/jobs/process
 
-test-fast: setup ## rules, codec, coordinator and command line, without Java and tables: about half a minute
+test-fast: setup ## rules, codec, coordinator and command line, without Java and tables: about a minute
 	$(BIN)/python -m pytest -n 2 -q -m "not spark and not broker and not fault and not java and not browser and not slow and not cluster" $(FAST_TESTS)
 
 test-matrix: ## the quick tests on every Python that can be had, and some of Spark's on each Spark (needs uv: pip install uv)
