@@ -249,7 +249,7 @@ class Lookups:
         return InOrder(self._facts.events, attrgetter("logged_at_ms"))
 
     @cached_property
-    def leaves(self) -> Mapping[str, Sequence[tuple[Request, LeavingMember]]]:
+    def leaves(self) -> Mapping[str | None, Sequence[tuple[Request, LeavingMember]]]:
         """Returns the requests by which members left, by member id."""
         pairs = ((request, each) for request in self._facts.requests for each in request.leaving)
         return grouped(pairs, lambda pair: pair[1].member_id)

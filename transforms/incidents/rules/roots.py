@@ -120,6 +120,6 @@ def _left_by_itself(episode: FoldedEpisode, facts: GroupFacts) -> bool:
     members = {each.member_id for each in episode.sightings if each.kind == UNKNOWN_MEMBER}
     return any(
         request.happened_at_ms <= episode.first_ms
-        for member_id in members
-        for request, _ in facts.lookups.leaves.get(member_id or "", ())
+        for member_id in members - {None}
+        for request, _ in facts.lookups.leaves.get(member_id, ())
     )

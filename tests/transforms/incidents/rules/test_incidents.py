@@ -156,6 +156,16 @@ def test_the_last_commit_of_librdkafka() -> None:
             {"unknown_member"},
             "coordinator_failover",
         ),
+        (  # Neither names a member: nothing says that it was the same one.
+            {
+                "requests": [
+                    request("LEAVE_GROUP", 0, T + 45_000, "", group_instance_id="i", reasons=[None]),
+                    request("HEARTBEAT", 25, T + 55_000, "", client_id="third"),
+                ]
+            },
+            {"unknown_member"},
+            "unknown",
+        ),
         (
             {
                 "requests": [request("HEARTBEAT", 82, T + 55_000, "m-2", group_instance_id="i")],
