@@ -20,9 +20,9 @@ from groupledger.schemas.tables.groups import GROUPS
 from groupledger.schemas.tables.member_epochs import MEMBER_EPOCHS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 from groupledger.transforms.incidents.candidates import held_partitions
-from groupledger.transforms.incidents.commit_steps import is_long
+from groupledger.transforms.incidents.commit_steps import is_telling
 from groupledger.transforms.incidents.incidents import STEP_COLUMNS
-from groupledger.transforms.incidents.lag_stretches import is_long as is_long_enough
+from groupledger.transforms.incidents.lag_stretches import is_long
 from groupledger.transforms.incidents.offset_facts import may_matter, old_offsets
 from groupledger.transforms.lag.lag import sampled_within
 
@@ -83,7 +83,7 @@ def changing_facts(
     parts += [_digests(source, rows) for source, rows in known.items() if source != LAG_STRETCHES]
     if LAG_STRETCHES in known:
         # A group that reads what transactions wrote waits for one in every other round.
-        enough = is_long_enough(shortest_ms(rules.commit_gap_ms))
+        enough = is_long(shortest_ms(rules.commit_gap_ms))
         parts.append(_digests(LAG_STRETCHES, known[LAG_STRETCHES].where(enough)))
         parts.append(_digests(SHORT, known[LAG_STRETCHES].where(~enough)))
     if held is not None:
@@ -119,7 +119,7 @@ def _showing(
     found = [each.select("group_id") for each in (empty, known.get("rebalance_stretches"), held) if each is not None]
     stopped = reduce(lambda one, other: one.union(other), found)
     stopped = stopped.distinct().withColumn("is_stopped", F.lit(True))
-    is_showing = (F.col("is_suspect") == 1) | is_long(F.coalesce("next_at_ms", F.lit(as_of_ms)), rules)
+    is_showing = is_telling(rules, as_of_ms)
     is_showing |= F.col("waiting_from_ms").isNotNull() & F.coalesce("is_stopped", F.lit(False))
     return steps.join(F.broadcast(stopped), "group_id", "left").where(is_showing)
 

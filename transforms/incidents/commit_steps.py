@@ -232,11 +232,13 @@ def with_suspicion(steps: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
     return steps.withColumn("is_suspect", F.coalesce(is_suspect, F.lit(False)).cast("int"))
 
 
-def is_long(end_ms: Column, rules: Rules) -> Column:
-    """Returns whether a step lasts too long for the usual interval of its commits, be there records or not."""
+def is_telling(rules: Rules, as_of_ms: int) -> Column:
+    """Returns whether a step may be an incident by itself, or lasts too long for the usual interval of its commits, be
+    there records or not."""
     usual_ms = rules.commit_gap_intervals * F.col("interval_ms")
-    length_ms = end_ms - F.col("at_ms")
-    return F.coalesce((length_ms >= usual_ms) & (length_ms >= rules.commit_gap_ms), F.lit(False))
+    length_ms = F.coalesce("next_at_ms", F.lit(as_of_ms)) - F.col("at_ms")
+    is_long = (length_ms >= usual_ms) & (length_ms >= rules.commit_gap_ms)
+    return F.coalesce((F.col("is_suspect") == 1) | is_long, F.lit(False))
 
 
 def with_earlier(steps: DataFrame, lines: DataFrame) -> DataFrame:

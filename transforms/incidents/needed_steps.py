@@ -1,5 +1,5 @@
-"""Selects the steps of commits that a rule of incidents may look at, so that the others, of which a group that commits
-rarely has as many as commits, never leave Spark.
+"""Selects the steps of commits that a rule of incidents may look at. A group that commits rarely has a step for each of
+its commits; most of them never leave Spark.
 
 A rule looks at
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from groupledger.transforms.incidents.commit_steps import is_long
+from groupledger.transforms.incidents.commit_steps import is_telling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,14 +42,12 @@ def times_without_members(generations: DataFrame) -> DataFrame:
 def needed_steps(steps: DataFrame, unread: DataFrame, rules: Rules, as_of_ms: int) -> DataFrame:
     """Returns the steps that a rule may look at. `unread` has the times in which nobody could read, in the columns
     `TIME`."""
-    is_telling = (F.col("is_suspect") == 1) | F.col("new_from_ms").isNotNull() | F.col("next_kafka_offset").isNull()
-    is_telling |= is_long(F.coalesce("next_at_ms", F.lit(as_of_ms)), rules)
-    is_telling = F.coalesce(is_telling, F.lit(False))
-    waiting = steps.where(~is_telling & F.col("waiting_from_ms").isNotNull())
+    is_needed = is_telling(rules, as_of_ms) | F.col("new_from_ms").isNotNull() | F.col("next_kafka_offset").isNull()
+    waiting = steps.where(~is_needed & F.col("waiting_from_ms").isNotNull())
     waiting = waiting.join(F.broadcast(unread.select("group_id").distinct()), "group_id", "left_semi")
     # Of the times that began until the next commit, the one that lasted longest decides: no step is compared with each.
     times = unread.select("group_id", "until_ms", F.col("from_ms").alias("by_ms"))
     every = waiting.withColumn("by_ms", F.col("next_at_ms")).unionByName(times, allowMissingColumns=True)
     lasted_ms = F.max("until_ms").over(Window.partitionBy("group_id").orderBy("by_ms"))
     met = every.withColumn("lasted_ms", lasted_ms).where("kafka_offset IS NOT NULL AND lasted_ms >= at_ms")
-    return steps.where(is_telling).unionByName(met.select(*steps.columns))
+    return steps.where(is_needed).unionByName(met.select(*steps.columns))

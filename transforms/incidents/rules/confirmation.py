@@ -9,16 +9,13 @@ that time, or if no generation ever had the member, the departure stays unconfir
 
 from __future__ import annotations
 
-from collections import defaultdict
 from enum import Enum
 from math import inf
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import GroupType
 from groupledger.transforms.history.rules.departures import BEFORE_RECORD_MAX, CLOCK_SKEW_MAX
 from groupledger.transforms.incidents.rules.facts import milliseconds
-from groupledger.transforms.lookups import InOrder
 
 if TYPE_CHECKING:
     from groupledger.transforms.incidents.rules.group_facts import GroupFacts
@@ -44,15 +41,12 @@ class Records:
 
     def __init__(self, facts: GroupFacts) -> None:
         self._until_ms = facts.as_of_ms if facts.topic_until_ms is None else facts.topic_until_ms
-        self._generations = InOrder(facts.generations, itemgetter("kafka_offset"))
-        self._tenures: defaultdict[str | None, list[Row]] = defaultdict(list)
-        for row in facts.members:
-            self._tenures[row["member_id"]].append(row)
+        self._lookups = facts.lookups
         self._join_phase_ms = max((row.get("rebalance_timeout_ms") or 0 for row in facts.members), default=0)
 
     def on_departure(self, member_id: str | None, at_ms: int) -> Confirmation:
         """Returns what the records say of a member's departure that a log line states for the instant `at_ms`."""
-        words = [self._on_tenure(row, at_ms) for row in self._tenures[member_id]]
+        words = [self._on_tenure(row, at_ms) for row in self._lookups.tenures.get(member_id, ())]
         return next(
             (word for word in (Confirmation.CONFIRMED, Confirmation.CONTRADICTED) if word in words),
             Confirmation.UNKNOWN,
@@ -77,5 +71,5 @@ class Records:
         return any(
             row["incarnation"] == tenure["incarnation"]
             and milliseconds(row["current_state_at"] or row["started_at"]) > at_ms + SAME_STEP_MS
-            for row in reversed(self._generations.between(tenure["from_offset"], last))
+            for row in reversed(self._lookups.generations_begun.between(tenure["from_offset"], last))
         )

@@ -28,12 +28,13 @@ from groupledger.transforms.incidents.rules.facts import (
     OffsetReturn,
     RebalanceStretch,
     Request,
+    identity,
     milliseconds,
 )
 from groupledger.transforms.lookups import InOrder, Spans, grouped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault
 
@@ -104,6 +105,10 @@ class GroupFacts:
         return self.as_of_ms if self.topic_until_ms is None else min(self.as_of_ms, self.topic_until_ms)
 
 
+def _process(row: Row) -> tuple[Any, ...]:
+    return row["incarnation"], *identity(row)
+
+
 class Lookups:
     """What several rules look up among the facts of a group; each is made when it is asked for first."""
 
@@ -122,12 +127,13 @@ class Lookups:
         return found[-1] if found else None
 
     @cached_property
-    def _generations_begun(self) -> InOrder[Row]:
-        return InOrder(reversed(self._facts.generations), itemgetter("kafka_offset"))  # of several at one the first
+    def generations_begun(self) -> InOrder[Row]:
+        """Returns the generations by the offsets at which they began, of several at one the first last."""
+        return InOrder(reversed(self._facts.generations), itemgetter("kafka_offset"))
 
     def last_generation(self, kafka_offset: int) -> Row | None:
         """Returns the last generation that had begun at an offset of the log, even if it had ended."""
-        return self._generations_begun.last_until(kafka_offset)
+        return self.generations_begun.last_until(kafka_offset)
 
     @cached_property
     def _newest_generations(self) -> InOrder[tuple[int, Row]]:
@@ -165,6 +171,15 @@ class Lookups:
     def tenures(self) -> Mapping[str | None, Sequence[Row]]:
         """Returns the rows of `members` by member id."""
         return grouped(self._facts.members, itemgetter("member_id"))
+
+    @cached_property
+    def _tenures_of_processes(self) -> Mapping[Any, InOrder[Row]]:
+        of_process = grouped(self._facts.members, _process)
+        return {process: InOrder(rows, itemgetter("from_offset")) for process, rows in of_process.items()}
+
+    def later_tenures(self, tenure: Row) -> Iterator[Row]:
+        """Yields the tenures of the same process that began after this one had ended, in the order of the log."""
+        return self._tenures_of_processes[_process(tenure)].onward(tenure["to_offset"] + 1)
 
     @cached_property
     def static_members(self) -> Spans[Row]:

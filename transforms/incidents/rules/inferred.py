@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from math import inf
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
@@ -33,7 +32,7 @@ from groupledger.schemas.kinds.incidents import (
     ZOMBIE_COMMIT_SUSPECTED,
 )
 from groupledger.schemas.words import CoordinatorEventKind, EndedBy, Evidence, HoleCause, LagStatus, Severity
-from groupledger.transforms.incidents.rules.facts import SET_BACK_MS_MAX, host, identity, milliseconds
+from groupledger.transforms.incidents.rules.facts import SET_BACK_MS_MAX, host, milliseconds
 from groupledger.transforms.incidents.rules.proof import Proof
 from groupledger.transforms.incidents.rules.sighting import Sighting
 from groupledger.transforms.lookups import InOrder, grouped
@@ -77,12 +76,12 @@ def of_member(row: Row) -> dict[str, Any]:
 
 
 def _removals(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
-    lost, processes = _lost_places(facts), _processes(facts)
+    lost = _lost_places(facts)
     for row in facts.members:
         kind = KIND_OF_LEAVE.get(row["leave_cause"] or "")
         if kind is None or row["left_at"] is None:
             continue
-        return_row = _return(processes, row, rules.zombie_return_ms)
+        return_row = _return(facts, row, rules.zombie_return_ms)
         proof = row_proof("members", row, "group_id", "incarnation", "member_id")
         left_ms = milliseconds(row["left_at"])
         handed_over = lost.get((row["incarnation"], row["member_id"]), ())
@@ -109,34 +108,23 @@ def _removals(facts: GroupFacts, rules: Rules) -> Iterator[Sighting]:
 def closed_static_members(facts: GroupFacts, rules: Rules, expired: set[str | None]) -> set[str]:
     """Returns the ids of expired members whose instances did not come back: a closed static member leaves in this
     way."""
-    processes = _processes(facts)
     return {
         row["member_id"]
         for row in facts.members
         if row["member_id"] in expired
         and row["group_instance_id"] is not None
         and row["left_at"] is not None
-        and _return(processes, row, rules.zombie_return_ms) is None
+        and _return(facts, row, rules.zombie_return_ms) is None
     }
 
 
-def _processes(facts: GroupFacts) -> dict[tuple[Any, ...], InOrder[Row]]:
-    """Returns the tenures of each process, by the beginnings of their offsets."""
-    tenures = grouped(facts.members, _process)
-    return {process: InOrder(rows, itemgetter("from_offset")) for process, rows in tenures.items()}
-
-
-def _process(row: Row) -> tuple[Any, ...]:
-    return row["incarnation"], *identity(row)
-
-
-def _return(processes: Mapping[tuple[Any, ...], InOrder[Row]], gone: Row, within_ms: int) -> Row | None:
+def _return(facts: GroupFacts, gone: Row, within_ms: int) -> Row | None:
     """Returns the tenure in which the same process, by its instance id, or client and address, came back.
 
     A process that was restarted may join before its old session has run out: one record then has the new member and
     no longer the old one. One that was paused can't, for it joins only when it learns that it is no member.
     """
-    for row in processes[_process(gone)].onward(gone["to_offset"] + 1):
+    for row in facts.lookups.later_tenures(gone):
         after_ms = milliseconds(row["joined_at"]) - milliseconds(gone["left_at"])
         if after_ms <= within_ms:
             return row
