@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ def grouped(things: Iterable[Thing], key: Callable[[Thing], Hashable]) -> Mappin
     for thing in things:
         found[key(thing)].append(thing)
     return found
+
+
+def as_given(numbered: Iterable[tuple[int, Thing]]) -> list[Thing]:
+    """Returns things that were found among the pairs of `enumerate`, in the order in which they were given to it."""
+    return [thing for _, thing in sorted(numbered, key=itemgetter(0))]
 
 
 class InOrder(Generic[Thing]):

@@ -17,13 +17,12 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupledger.schemas.kinds.triggers import LEFT_POLL_TIMEOUT, REBALANCE_TIMEOUT, SESSION_EXPIRED
 from groupledger.schemas.words import TurnoverKind
 from groupledger.transforms.history.rules.departures import has_left_by
-from groupledger.transforms.lookups import InOrder, Spans
+from groupledger.transforms.lookups import InOrder, Spans, as_given
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -82,15 +81,11 @@ class _Tenures:
 
     def before(self, offset: int) -> tuple[Row, ...]:
         """Returns the tenures that had begun before an offset, and ended there or later."""
-        return self._rows(self._spans.holding(offset - 1))
+        return tuple(as_given(self._spans.holding(offset - 1)))
 
     def begun(self, first: int, last: int) -> tuple[Row, ...]:
         """Returns the tenures that began between two offsets."""
-        return self._rows(self._begun.between(first, last))
-
-    @staticmethod
-    def _rows(numbered: Sequence[tuple[int, Row]]) -> tuple[Row, ...]:
-        return tuple(row for _, row in sorted(numbered, key=itemgetter(0)))
+        return tuple(as_given(self._begun.between(first, last)))
 
 
 def turnovers(members: Iterable[Row], known_until: datetime) -> list[Turnover]:

@@ -40,7 +40,7 @@ def _acts(episode: TroubleEpisode, rows: DiagnosisRows) -> list[Row]:
         _is_of_nobody(row["kind"], [row["cause"]]) for row in rows.within(episode, "offset_events", "happened_at")
     ):
         return []
-    acts = episode.within(rows.acts(), "happened_at")
+    acts = (act for act in rows.acts() if episode.holds(act["happened_at"]))
     return [act for act in acts if any(_is_of_nobody(kind, act["causes"]) for kind in act["kinds"])]
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.words import TurnoverKind
 from groupledger.transforms.history.rules.departures import KNOWN_FROM
 from groupledger.transforms.history.rules.turnovers import turnovers
-from groupledger.transforms.lookups import InOrder
+from groupledger.transforms.lookups import InOrder, as_given
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from groupledger.schemas.kinds.symptoms import Symptom
     from groupledger.transforms.history.rules.turnovers import Turnover
@@ -88,7 +87,7 @@ class DiagnosisRows:
             numbered = (each for each in enumerate(getattr(self, table)) if each[1][column] is not None)
             in_time = self._in_time[table, column] = InOrder(numbered, lambda each: each[1][column].timestamp())
         begin, end = episode.since - episode.around, episode.last_seen_at + episode.around
-        return [row for _, row in sorted(in_time.between(begin.timestamp(), end.timestamp()), key=itemgetter(0))]
+        return as_given(in_time.between(begin.timestamp(), end.timestamp()))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,10 +115,6 @@ class TroubleEpisode:
     def holds_any(self, began_at: datetime, ended_at: datetime) -> bool:
         """Returns whether the episode and a time overlap, or nearly do."""
         return began_at <= self.last_seen_at + self.around and ended_at >= self.since - self.around
-
-    def within(self, rows: Iterable[Row], column: str) -> list[Row]:
-        """Returns the rows whose instant lies in the episode, or shortly before or after it."""
-        return [row for row in rows if self.holds(row[column])]
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ from groupledger.transforms.incidents.rules.facts import (
     identity,
     milliseconds,
 )
-from groupledger.transforms.lookups import InOrder, Spans, grouped
+from groupledger.transforms.lookups import InOrder, Spans, as_given, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -220,8 +220,7 @@ class Lookups:
 
     def steps_waiting(self, from_ms: int, until_ms: int) -> list[CommitStep]:
         """Returns the steps after which records waited at some instant between two."""
-        found = [each for spans in self._waiting_steps for each in spans.meeting(from_ms, until_ms)]
-        return [step for _, step in sorted(found, key=itemgetter(0))]
+        return as_given(each for spans in self._waiting_steps for each in spans.meeting(from_ms, until_ms))
 
     # Logs
 
