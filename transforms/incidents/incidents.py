@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 FACT_ORDER = ("source", "at", "file", "number", "fact")
 """The order in which the facts of a group come to the rules."""
 TIES = (("source_file",), ("line_number", "revision", "partition"))
-"""The columns that become `file` and `number`, which order the facts of one `at`; each is the first that a source has.
-Lines of a log have the same millisecond often, and then only their numbers tell their order."""
+"""The columns that become `file` and `number`, and order facts of the same `at`. A source gives the first column of
+each list that it has. Lines of a log often have the same millisecond, and only their numbers show their order."""
 OF_GROUP = "group "  # before the name in a subject
 STEP_COLUMNS = (
     *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "at_ms", "offset"),
@@ -118,8 +118,8 @@ class Asking(Protocol):
 
 
 def facts_of(tables: IncidentTables, rules: Rules, as_of_ms: int, asking: Asking) -> DataFrame:
-    """Returns one row for each fact, with the columns `subject` and `FACT_ORDER`. `fact` is JSON: a column for each
-    source, of which all but one are null in each row, took twice the time."""
+    """Returns one row for each fact, with the columns `subject` and `FACT_ORDER`. `fact` is JSON: it takes half the
+    time of a column for each source, since each row fills only one of them."""
     old = _old_offsets(tables, rules, as_of_ms)
     sources = [*_sources(tables, asking.asked(_asked(tables, old)), rules, as_of_ms, old)]
     candidates = history_candidates(tables.generations, tables.rebalances, tables.members, rules)

@@ -7,8 +7,8 @@ A rule looks at
 - silences that are too long for the usual interval, also those in which nothing waited: a member has a gap in its
   commits only if all its partitions were silent,
 - last commits,
-- of the others, those after which records waited, as far as they lie in a time in which nobody could read: the group
-  had no members, was in a long rebalance, or a member held a partition back.
+- other steps after which records waited while nobody could read them: the group had no members or was in a long
+  rebalance, or a member held a partition back.
 
 Any other step changes no incident.
 """
@@ -45,7 +45,7 @@ def needed_steps(steps: DataFrame, unread: DataFrame, rules: Rules, as_of_ms: in
     is_needed = is_telling(rules, as_of_ms) | F.col("new_from_ms").isNotNull() | F.col("next_kafka_offset").isNull()
     waiting = steps.where(~is_needed & F.col("waiting_from_ms").isNotNull())
     waiting = waiting.join(F.broadcast(unread.select("group_id").distinct()), "group_id", "left_semi")
-    # Of the times that began until the next commit, the one that lasted longest decides: no step is compared with each.
+    # A step meets a time if one that began by its next commit lasted until its commit: so the latest end is enough.
     times = unread.select("group_id", "until_ms", F.col("from_ms").alias("by_ms"))
     every = waiting.withColumn("by_ms", F.col("next_at_ms")).unionByName(times, allowMissingColumns=True)
     lasted_ms = F.max("until_ms").over(Window.partitionBy("group_id").orderBy("by_ms"))
