@@ -12,7 +12,8 @@ Sightings belong together if they are about
 - one fault of a coordinator, in all groups that it hit.
 
 Only the strongest evidence for a kind counts, and only its rows are the incident's proofs. An episode's id is a hash of
-what its first sighting is about, an incident's a hash of that and its kind.
+what its first sighting is about, and of its time if an earlier episode of the group has that id. An incident's id is a
+hash of its episode's id and its kind.
 """
 
 from __future__ import annotations
@@ -21,9 +22,17 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import count
 from typing import TYPE_CHECKING
 
-from groupledger.schemas.kinds.incidents import LEADER_NEVER_SYNCED, REMOVALS
+from groupledger.schemas.kinds.incidents import (
+    COMMIT_AHEAD_OF_END,
+    LEADER_NEVER_SYNCED,
+    OPEN_TRANSACTION_IN_TOPIC,
+    REMOVALS,
+    RETENTION_OVERTAKES,
+    ZOMBIE_COORDINATOR,
+)
 from groupledger.schemas.words import Evidence, words_of
 
 if TYPE_CHECKING:
@@ -34,15 +43,20 @@ if TYPE_CHECKING:
     from groupledger.transforms.incidents.rules.sighting import Sighting
 
 EVIDENCE_ORDER = words_of(Evidence)
+COME_AGAIN = frozenset(
+    {LEADER_NEVER_SYNCED, ZOMBIE_COORDINATOR, OPEN_TRANSACTION_IN_TOPIC, COMMIT_AHEAD_OF_END, RETENTION_OVERTAKES}
+)
+"""Kinds of which a group may have two sightings with the same `happening`, also if they are about no member."""
 _ID_CHARACTERS = 32
 
 
 @dataclass(slots=True)
 class FoldedEpisode:
-    """The sightings of an episode, in order. `is_repeated`: an earlier episode began with the same member, too."""
+    """The sightings of an episode, in order. `name` is what its first sighting is about, which no other episode of the
+    group has."""
 
     sightings: list[Sighting] = field(default_factory=list)
-    is_repeated: bool = False
+    name: tuple[str | int | None, ...] = ()
 
     @property
     def first(self) -> Sighting:
@@ -124,12 +138,23 @@ def episodes(sightings: Iterable[Sighting], rules: Rules) -> list[FoldedEpisode]
     for number, sighting in enumerate(ordered):
         found.setdefault(links.root(number), FoldedEpisode()).sightings.append(sighting)
     in_order = sorted(found.values(), key=lambda episode: _order(episode.first))
-    begun: set[tuple[str | None, int | None]] = set()
+    used: set[tuple[str | int | None, ...]] = set()
     for episode in in_order:
-        member = episode.first.member_id, episode.first.claimed_generation
-        episode.is_repeated = member in begun
-        begun.add(member)
+        episode.name = next(name for name in _names(episode.first) if name not in used)
+        used.add(episode.name)
     return in_order
+
+
+def _names(first: Sighting) -> Iterator[tuple[str | int | None, ...]]:
+    """Yields names for the episode with this first sighting: longer ones, if an earlier episode has the one before."""
+    if first.member_id is not None:
+        name: tuple[str | int | None, ...] = ("member", first.member_id, first.claimed_generation)
+        yield name
+        name = (*name, first.happening)
+    else:
+        name = (first.kind.name, first.happening)
+    yield name
+    yield from ((*name, first.first_ms, number) for number in count())
 
 
 def _order(sighting: Sighting) -> tuple[int, str, str, str]:
@@ -165,13 +190,9 @@ def _join_unsynced_generations(ordered: Sequence[Sighting], links: _Links) -> No
 
 
 def episode_id(group_id: str | None, episode: FoldedEpisode) -> str:
-    first = episode.first
     if episode.shared is not None:
         return _hashed("shared", episode.shared)
-    if first.member_id is not None:
-        happened = [first.happening] if episode.is_repeated else []
-        return _hashed(group_id, "member", first.member_id, first.claimed_generation, *happened)
-    return _hashed(group_id, first.kind.name, first.happening)
+    return _hashed(group_id, *episode.name)
 
 
 def incident_id(group_id: str | None, episode: FoldedEpisode, kind: IncidentKind) -> str:

@@ -465,6 +465,19 @@ def test_ids_of_a_member_in_trouble_again() -> None:
     assert rows[0]["incident_id"] == alone["incident_id"]
 
 
+def test_ids_of_the_same_generation_again() -> None:
+    """Goal: a group that was born again has the same generations again, and other ids; the earlier one keeps its id."""
+    lines = [
+        event(kind, T + day * 86_400_000 + ms, generation=7)
+        for day in (0, 1, 2)
+        for kind, ms in (("stabilized", 0), ("preparing_rebalance", 9_000))
+    ]
+    first, rows = (incidents(GroupFacts("g", T + 1, events=some), RULES) for some in (lines[:2], lines))
+    assert [row["kind"] for row in rows] == ["leader_never_synced"] * 3
+    assert len({row["episode_id"] for row in rows} | {row["incident_id"] for row in rows}) == 6
+    assert first[0]["incident_id"] == rows[0]["incident_id"]
+
+
 def test_stronger_evidence_wins() -> None:
     """Goal: evidence from a log takes the place of the guess; the two are never mixed in one row."""
     silent = tenure("m-1", 10, 50, leave_cause="session_expired", leave_cause_confidence=0.85)
