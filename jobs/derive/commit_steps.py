@@ -16,7 +16,7 @@ The stored steps reach up to an instant until which everything is known: all rec
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -89,9 +89,13 @@ class CommitSteps:
     stored: StoredSteps
     new: DataFrame
 
-    def of(self, condition: Condition) -> DataFrame:
-        """Returns the steps that match a condition."""
-        ended = _rows(self.ledger, self.stored, lambda column: (column("is_open") == 0) & condition(column))
+    def of(self, condition: Condition, is_read: Condition = every_row) -> DataFrame:
+        """Returns the steps that match a condition; those that have ended only if they match `is_read`, too."""
+
+        def is_ended(column: Callable[[str], Any]) -> Any:
+            return (column("is_open") == 0) & condition(column) & is_read(column)
+
+        ended = _rows(self.ledger, self.stored, is_ended)
         return ended.unionByName(self.new.where(of_spark(condition)), allowMissingColumns=True)
 
 

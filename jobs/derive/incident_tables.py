@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.warehouse.tables import NAMED_MAX, every_row, of_spark
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
+from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
@@ -27,13 +28,16 @@ from groupledger.transforms.incidents.log_facts import wanted_requests
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from groupledger.jobs.derive.commit_steps import CommitSteps
+    from groupledger.jobs.derive.reach import Reach
     from groupledger.jobs.warehouse.ledger import Ledger
+    from groupledger.jobs.warehouse.tables import Condition
     from groupledger.schemas.tables.table import Table
 
 OF_GROUPS = (GENERATIONS, REBALANCES, MEMBERS)
+ENDS = {"lag_stretches": "until_ms", "rebalance_stretches": "last_ms"}
 OF_GROUPS_IF_ANY = (REQUESTS, COORDINATOR_EVENTS, MEMBER_EPOCHS, OFFSET_EVENTS, COMMITTED_OFFSETS, GROUPS)
 
 
@@ -43,14 +47,15 @@ def incident_tables(
     known: Mapping[str, DataFrame],
     keep: Callable[[DataFrame], DataFrame],
     names: Sequence[str] | None,
+    reach: Reach,
 ) -> IncidentTables:
-    """Returns the rows of the groups with some names, or of all groups. `known` are further rows of all groups, by
-    their names in `IncidentTables`."""
+    """Returns the rows of the groups with some names, or of all groups, as far back as `reach` says. `known` are
+    further rows of all groups, by their names in `IncidentTables`."""
 
     def read(table: Table) -> DataFrame:
         if names is None:
-            return ledger.rows_within(table, every_row)
-        return ledger.rows_named(table, "group_id", names)
+            return ledger.rows_within(table, reach.within(table))
+        return ledger.rows_named(table, "group_id", names, reach.within(table))
 
     tables = (*OF_GROUPS, *(table for table in OF_GROUPS_IF_ANY if ledger.exists(table)))
     rows = {table.name: read(table) for table in tables}
@@ -61,9 +66,15 @@ def incident_tables(
     def is_named(column: Callable[[str], Any]) -> Any:
         return True if names is None else column("group_id").isin([*names])
 
-    rows |= {name: each.where(of_spark(is_named)) for name, each in known.items()}
-    suspects = steps.of(lambda column: (column("is_suspect") == 1) & is_named(column))
+    rows |= {name: each.where(of_spark(is_named)).where(_is_read(name, reach)) for name, each in known.items()}
+    suspects = steps.of(lambda column: (column("is_suspect") == 1) & is_named(column), reach.within(COMMIT_STEPS))
     return IncidentTables(suspects=suspects, **rows)
+
+
+def _is_read(name: str, reach: Reach) -> Column:
+    """Returns the condition for stretches of samples that a pass reads; for all rows of what has no past."""
+    end = ENDS.get(name)
+    return F.lit(True) if end is None or reach.since_ms is None else F.col(end) >= reach.since_ms
 
 
 @dataclass(frozen=True)
@@ -86,10 +97,10 @@ class Named:
             return rows.join(self.names.select(self.column), self.column, "left_semi")
         return rows.where(of_spark(self.condition))
 
-    def read(self, ledger: Ledger, table: Table) -> DataFrame:
+    def read(self, ledger: Ledger, table: Table, condition: Condition = every_row) -> DataFrame:
         if self.few is not None:
-            return ledger.rows_named(table, self.column, self.few)
-        return self.among(ledger.rows_within(table, self.condition))
+            return ledger.rows_named(table, self.column, self.few, condition)
+        return self.among(ledger.rows_within(table, condition))
 
 
 @dataclass(frozen=True)
@@ -100,24 +111,28 @@ class AskedTables:
     tables: IncidentTables
     steps: CommitSteps
     keep: Callable[[DataFrame], DataFrame]
+    reach: Reach
     groups: set[str] = field(default_factory=set)  # whose records were asked for
 
     def asked(self, names: DataFrame) -> Asked:
-        groups, topics = self._named(names)
-        self.groups.update(groups.few if groups.few is not None else _collected(groups.names, "group_id"))
+        groups, past_of, topics = self._named(names)
+        for each in (groups, past_of):
+            self.groups.update(each.few if each.few is not None else _collected(each.names, "group_id"))
+        records, watermarks = (self.reach.within(table) for table in (COORDINATOR_RECORDS, WATERMARKS))
         return Asked(
-            coordinator_records=groups.read(self.ledger, COORDINATOR_RECORDS),
-            watermarks=topics.read(self.ledger, WATERMARKS) if self.ledger.exists(WATERMARKS) else None,
+            coordinator_records=groups.read(self.ledger, COORDINATOR_RECORDS, records),
+            past_records=past_of.read(self.ledger, COORDINATOR_RECORDS),
+            watermarks=topics.read(self.ledger, WATERMARKS, watermarks) if self.ledger.exists(WATERMARKS) else None,
         )
 
     def history(self, groups: DataFrame) -> History:
         (theirs,) = self._named(groups)
         return History(
-            commit_steps=theirs.among(self.steps.of(theirs.condition)),
+            commit_steps=theirs.among(self.steps.of(theirs.condition, self.reach.within(COMMIT_STEPS))),
             generations=theirs.among(self.tables.generations),
             rebalances=theirs.among(self.tables.rebalances),
             members=theirs.among(self.tables.members),
-            assignments=theirs.read(self.ledger, ASSIGNMENTS),
+            assignments=theirs.read(self.ledger, ASSIGNMENTS, self.reach.within(ASSIGNMENTS)),
             groups=None if self.tables.groups is None else theirs.among(self.tables.groups),
         )
 
@@ -126,10 +141,12 @@ class AskedTables:
         kept = self.keep(names)
         rows = kept.limit(NAMED_MAX + 1).collect()
         is_few = len(rows) <= NAMED_MAX
-        return [
-            Named(column, kept, [row[column] for row in rows if row[column] is not None] if is_few else None)
-            for column in names.columns
-        ]
+        found = []
+        for name in names.columns:
+            column = "group_id" if name == "past_of" else name
+            few = [row[name] for row in rows if row[name] is not None] if is_few else None
+            found.append(Named(column, kept.select(F.col(name).alias(column)), few))
+        return found
 
 
 def _collected(names: DataFrame, column: str) -> list[str]:

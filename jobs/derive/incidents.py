@@ -1,8 +1,9 @@
 """Computes `incidents` from the history and the logs, and writes those that differ in one Delta commit.
 
-An incident's row depends on everything that the ledger knows about its group: a log that is imported later replaces a
-guess by an observation. So all rows of a group are computed together, whenever the group has new rows, or time may
-change its incidents (`jobs.derive.judged_groups`); the rows of all other groups stay. Facts from commits and samples,
+An incident's row depends on what the ledger knows about its group: a log that is imported later replaces a guess by an
+observation. So all rows of a group that are not final are computed together (`jobs.derive.reach`), whenever the group
+has new rows, or time may change its incidents (`jobs.derive.judged_groups`); all other rows stay. Facts from commits
+and samples,
 which are most of all rows, are stored from run to run (`jobs.derive.commit_steps`, `jobs.derive.lag_stretches`,
 `jobs.derive.rebalance_stretches`, `jobs.derive.open_transactions`), and so is what shows the faults of coordinators
 (`jobs.derive.settled_faults`).
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,6 +27,7 @@ from groupledger.jobs.derive.groups_to_judge import (
     Present,
     coverage_digest,
     digest,
+    digest_of_faults,
     fingerprint,
     places,
 )
@@ -32,6 +36,7 @@ from groupledger.jobs.derive.judged_groups import Judged, groups_after, note_jud
 from groupledger.jobs.derive.lag_rounds import rounds_before_retention
 from groupledger.jobs.derive.lag_stretches import stretches_of_lag
 from groupledger.jobs.derive.open_transactions import sampled_transactions
+from groupledger.jobs.derive.reach import Piece, Plan, Reach, ToJudge
 from groupledger.jobs.derive.rebalance_stretches import stuck_rebalances
 from groupledger.jobs.derive.troubles import gathering, look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
@@ -106,7 +111,8 @@ def update_incidents(ledger: Ledger) -> int:
         disturbances = coordinator_faults(ledger, at_first, history_ms)
         known = _known(ledger, rules, keep, history_ms)
         present = Present(
-            fingerprint=fingerprint(rules, disturbances),
+            fingerprint=fingerprint(rules),
+            faults=digest_of_faults(disturbances),
             places=at_first | places(ledger, [COMMIT_STEPS]),
             coverage=coverage_digest(ledger),
             changing=changing_facts(ledger, steps, known, rules, silent_ms),
@@ -128,17 +134,22 @@ def _judge(run: Judging, present: Present, known: Mapping[str, DataFrame], befor
     """Judges the groups that may have other incidents than before, writes these, and returns what to note."""
     ledger = run.ledger
     interval_ms = ledger.settings.incidents.all_groups_interval_h * HOUR_MS
-    is_all_due = run.silent_ms - before.all_at_ms >= interval_ms
-    names = None if is_all_due else present.groups_to_judge(ledger, before, run.rules)
-    for chunk in [None] if names is None else chunks(names, NAMED_MAX):
-        run.judge(known, chunk)
+    groups = present.groups_to_judge(ledger, before, run.rules)
+    if run.silent_ms - before.all_at_ms >= interval_ms:
+        groups = ToJudge(None, groups.whole)
+    names = groups.names
+    plan = Plan(ledger, groups, before.until_ms, before.away, run.rules.final_after_ms)
+    for piece in plan.pieces():
+        run.judge(known, piece, plan)
     ledger.give_way()
     of_cluster = run.of_cluster(_transactions(ledger, run.rules))
     of_cluster_digest = digest(of_cluster.to_pylist())
-    run.write(of_cluster, names, is_other=of_cluster_digest != before.of_cluster)
+    run.write(of_cluster, is_other=names is None or of_cluster_digest != before.of_cluster)
     note_troubles(ledger, TroubledStep.INCIDENTS, run.troubles, names)
     return Judged(
         fingerprint=present.fingerprint,
+        faults=present.faults,
+        until_ms=run.silent_ms,
         all_at_ms=run.silent_ms if names is None else before.all_at_ms,
         places=present.places | places(ledger, [INCIDENTS]),
         coverage=present.coverage,
@@ -205,46 +216,51 @@ class Judging:
     shared: OfCluster
     keep: Callable[[DataFrame], DataFrame]
     found: list[pa.Table] = field(default_factory=list)
+    replaced: list[pc.Expression] = field(default_factory=list)
     words: list[dict[str, Any]] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
     troubles: dict[str, Trouble] = field(default_factory=dict)
 
-    def judge(self, known: Mapping[str, DataFrame], names: Sequence[str] | None) -> None:
-        """Judges the groups with some names, or all groups."""
+    def judge(self, known: Mapping[str, DataFrame], piece: Piece, plan: Plan) -> None:
+        """Judges the groups of a piece; those by all of their past of which the piece turns out to lack something."""
         self.ledger.give_way()
-        tables = incident_tables(self.ledger, self.steps, known, self.keep, names)
-        asking = AskedTables(self.ledger, tables, self.steps, self.keep)
+        names, reach = piece.names, piece.reach
+        tables = incident_tables(self.ledger, self.steps, known, self.keep, names, reach)
+        asking = AskedTables(self.ledger, tables, self.steps, self.keep, reach)
         facts = facts_of(tables, self.rules, self.silent_ms, asking)
         report = gathering(self.ledger)
-        rows = judged(facts, self.rules, self.as_of_ms, report, self.shared).toArrow()
-        is_word = pc.field("incident_id").is_null()
-        self.words += rows.filter(is_word).select(["group_id", *(each.name for each in WORD)]).to_pylist()
-        self.found.append(rows.filter(~is_word).select(OF_TABLE.names))
+        shared = replace(self.shared, faults=reach.faults(self.shared.faults))
+        every = judged(facts, self.rules, self.as_of_ms, report, shared).toArrow()
+        rows = reach.judged(every.filter(pc.field("incident_id").is_valid()).select(OF_TABLE.names))
+        again = plan.met_before(rows, reach)
+        is_meant = ~pc.field("group_id").isin(pa.array({*piece.others, *again}, pa.string()))
+        words = every.filter(pc.field("incident_id").is_null() & is_meant)
+        self.words += words.select(["group_id", *(each.name for each in WORD)]).to_pylist()
+        self.found.append(rows.filter(is_meant))
+        episodes = {*self.found[-1]["episode_id"].to_pylist()}
+        is_of_piece = is_meant if names is None else pc.field("group_id").isin(pa.array(names, pa.string())) & is_meant
+        self.replaced.append(is_of_piece & reach.replaced(episodes))
         self.asked |= asking.groups
-        self.troubles |= report.taken()
+        self.troubles |= {name: each for name, each in report.taken().items() if name not in piece.others}
+        for chunk in chunks(sorted(again), NAMED_MAX):
+            self.judge(known, Piece(Reach(), chunk), plan)
 
     def of_cluster(self, transactions: Sequence[Mapping[str, Any]]) -> pa.Table:
         """Returns the incidents that belong to no group."""
         of_partitions = incidents_of_partitions(transactions, self.rules, self.as_of_ms)
         return pa.concat_tables([incidents_of_cluster(self.shared, self.rules, self.as_of_ms), of_partitions])
 
-    def write(self, of_cluster: pa.Table, names: Sequence[str] | None, *, is_other: bool) -> None:
-        """Replaces the incidents of the groups with some names, or of all groups; also those of no group if they are
-        other ones than before."""
+    def write(self, of_cluster: pa.Table, *, is_other: bool) -> None:
+        """Replaces the incidents of the groups that were judged; also those of no group if they are other ones than
+        before (`is_other`)."""
         schema = arrow_schema(INCIDENTS.schema)
         found = [each.cast(pa.schema([schema.field(name) for name in each.schema.names])) for each in self.found]
-        parts = [*found, of_cluster] if names is None or is_other else found
-        if not parts:
+        replaced = [*self.replaced, pc.field("group_id").is_null()] if is_other else self.replaced
+        if not replaced:
             return
-        rows = pa.concat_tables(parts)
+        rows = pa.concat_tables([*found, of_cluster] if is_other else found)
         rows = rows.append_column("cluster", pa.array([self.ledger.cluster] * rows.num_rows, pa.string()))
-        replace_changed(self.ledger, INCIDENTS, rows, None if names is None else _scope(names, is_other=is_other))
-
-
-def _scope(names: Sequence[str], *, is_other: bool) -> pc.Expression:
-    """Returns the condition for the rows of the groups with some names, and for those of no group if `is_other`."""
-    is_judged = pc.field("group_id").isin(pa.array(names, pa.string()))
-    return is_judged | pc.field("group_id").is_null() if is_other else is_judged
+        replace_changed(self.ledger, INCIDENTS, rows, reduce(or_, replaced))
 
 
 def _imported_log_rows(ledger: Ledger) -> int:

@@ -8,11 +8,13 @@ table that was read, digests of the steps, stretches and rounds of each group, a
 - those whose steps, stretches or rounds differ,
 - those that time may change.
 
-It judges all groups if there is no such file, or if the file can't be used: it is of another release or of other
-settings, coordinators had other faults, somebody else changed the incidents (or a pass was killed before it wrote the
-file), a table was made again, or its log does not show what changed. It also judges all groups if the last pass over
-all of them is `incidents.all_groups_interval_h` ago, by the time up to which the ledger knows everything: if these
-rules miss a group, it is wrong for no longer than that.
+It judges all groups if coordinators had other faults, or if the last pass over all groups is
+`incidents.all_groups_interval_h` ago, by the time up to which the ledger knows everything: if these rules miss a group,
+it is wrong for no longer than that. Of each group it judges what is not final yet (`jobs.derive.reach`).
+
+It judges all groups by all of their past if there is no such file, or if the file can't be used: it is of another
+release or of other settings, somebody else changed incidents that are not final (or a pass was killed before it wrote
+the file), a table was made again, or its log does not show what changed.
 """
 
 from __future__ import annotations
@@ -33,12 +35,15 @@ NAME = "judged_groups"
 
 @dataclass
 class Judged:
-    """Holds what the last pass had. `all_at_ms` is the instant as of which all groups were judged last. `places` has
-    the id and the version of each table; `words` has digests of what groups had of steps and the like, by source and
-    group. Of groups: `met` had any facts, `waiting` may change until an instant, `by_commits` with any commit, and the
-    records of `asked` were read."""
+    """Holds what the last pass had. It knew everything until `until_ms`, and `all_at_ms` is the instant as of which all
+    groups were judged last. `places` has the id and the version of each table; `words` has digests of what groups had
+    of steps and the like, by source and group. Of groups: `met` had any facts, `waiting` may change until an instant,
+    `by_commits` with any commit, `away` lost an offset at an instant and have not come back, and the records of `asked`
+    were read."""
 
     fingerprint: str = ""
+    faults: str = ""
+    until_ms: int = 0
     all_at_ms: int = 0
     places: dict[str, list[Any]] = field(default_factory=dict)
     coverage: str = ""
@@ -47,6 +52,7 @@ class Judged:
     waiting: dict[str, int] = field(default_factory=dict)
     met: list[str] = field(default_factory=list)
     by_commits: list[str] = field(default_factory=list)
+    away: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
 
@@ -76,8 +82,10 @@ def groups_after(
     waiting = {name: before.waiting[name] for name in left(before.waiting)}
     waiting |= {word["group_id"]: word["may_change_until_ms"] for word in words}
     by_commits = {word["group_id"] for word in words if word["waits_for_commits"]}
+    away = {word["group_id"]: word["away_since_ms"] for word in words if word["away_since_ms"] is not None}
     return {
         "waiting": {name: until_ms for name, until_ms in waiting.items() if until_ms >= silent_ms},
         "met": sorted({word["group_id"] for word in words} | left(before.met)),
         "by_commits": sorted(by_commits | left(before.by_commits)),
+        "away": {name: before.away[name] for name in left(before.away)} | away,
     }

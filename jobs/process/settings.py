@@ -197,6 +197,7 @@ class IncidentSettings(Section):
     stuck_reconciliation_s: Annotated[int, Field(ge=1)]
     expires_soon_s: Annotated[int, Field(ge=1)]
     all_groups_interval_h: Annotated[int, Field(ge=0)]
+    final_after_s: Annotated[int, Field(ge=86_400)]
 
 
 class MonitorSettings(Section):

@@ -1,4 +1,4 @@
-"""Finds the groups of which a table has other rows than in an earlier version.
+"""Finds the rows of a table that are other ones than in an earlier version.
 
 The table's own log says which files its versions added and removed. Rows that were only moved to another file, as a
 merge does with all others of a file, are in both, and do not count. A version that changed no rows (OPTIMIZE) is passed
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.schemas.tables.table import Table
 
+Changed: TypeAlias = tuple[pa.Table, pa.Table]
+"""Rows that are new, and rows that are gone."""
 ROWS_MAX = 5_000_000
 """So many rows take a second to compare; whoever has more to look at begins anew."""
 
@@ -104,20 +106,24 @@ def rows_of(
     return pa.concat_tables([empty, *found]).select(names)
 
 
-def changed_groups(
-    ledger: Ledger, table: Table, files: ChangedFiles, columns: Sequence[str] | None = None
-) -> set[str] | None:
-    """Returns the groups that have other rows, by some columns or by all; None if that can't be known any more."""
-    added = rows_of(ledger, table, files.added, columns if files.removed else ("group_id",))
+def changed_rows(
+    ledger: Ledger,
+    table: Table,
+    files: ChangedFiles,
+    columns: Sequence[str] | None = None,
+    kept: Sequence[str] = ("group_id",),
+) -> Changed | None:
+    """Returns the rows that are new, and those that are gone, by some columns or by all, each with the columns `kept`;
+    None if that can't be known any more."""
+    added = rows_of(ledger, table, files.added, columns if files.removed else kept)
     removed = rows_of(ledger, table, files.removed, columns)
     if added is None or removed is None:
         return None
-    if not files.removed:
-        return groups_in(added)
-    after, before = _texts(added), _texts(removed)
-    is_new = pc.invert(pc.is_in(after, before))
-    is_gone = pc.invert(pc.is_in(before, after))
-    return groups_in(added.filter(is_new)) | groups_in(removed.filter(is_gone))
+    if files.removed:
+        after, before = _texts(added), _texts(removed)
+        added = added.filter(pc.invert(pc.is_in(after, before)))
+        removed = removed.filter(pc.invert(pc.is_in(before, after)))
+    return added.select(kept), removed.select(kept)
 
 
 def groups_in(rows: pa.Table) -> set[str]:

@@ -29,7 +29,7 @@ NAMES: Mapping[str, frozenset[str]] = {
     | {"storm_window_s", "flapping_tenures", "flapping_tenure_s", "flapping_owners"},
     "offsets": frozenset({"retention_s", "retention_check_interval_s"}),
     "incidents": frozenset({"open_s", "link_s", "commit_gap_s", "commit_gap_intervals", "zombie_return_s"})
-    | {"stalled_transaction_s", "stuck_rebalance_s", "stuck_reconciliation_s", "expires_soon_s"},
+    | {"stalled_transaction_s", "stuck_rebalance_s", "stuck_reconciliation_s", "expires_soon_s", "final_after_s"},
     "lag": frozenset({"watermark_age_max_s", "window_s", "standstill_s", "growth_records_min", "growth_fraction_min"})
     | {"burrow_intervals", "burrow_minimum_complete", "burrow_allowed_lag", "burrow_min_distance_s"},
     "privacy": frozenset({"hosts", "principals", "hash_key"}),

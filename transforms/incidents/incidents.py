@@ -52,6 +52,7 @@ FACT_ORDER = ("source", "at", "file", "number", "fact")
 TIES = (("source_file",), ("line_number", "revision", "partition"))
 """The columns that become `file` and `number`, and order facts of the same `at`. A source gives the first column of
 each list that it has. Lines of a log often have the same millisecond, and only their numbers show their order."""
+ASKED = ("group_id", "past_of", "topic")
 OF_GROUP = "group "  # before the name in a subject
 STEP_COLUMNS = (
     *("group_id", "kafka_partition", "kafka_offset", "topic", "partition", "at_ms", "offset"),
@@ -88,9 +89,11 @@ class IncidentTables:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Rows of the tables that grow with all groups, limited to the groups and topics that were asked for."""
+    """Rows of the tables that grow with all groups, limited to the groups and topics that were asked for.
+    `past_records` are the records of some groups from the beginning."""
 
     coordinator_records: DataFrame
+    past_records: DataFrame
     watermarks: DataFrame | None
 
 
@@ -110,8 +113,8 @@ class Asking(Protocol):
     """Reads the rows that `facts_of` finds out it needs. The names given to it are distinct."""
 
     def asked(self, names: DataFrame) -> Asked:
-        """Returns the records of some groups and the samples of some topics. Each row of `names` has either `group_id`
-        or `topic`."""
+        """Returns the records of some groups and the samples of some topics. Each row of `names` has one of `group_id`,
+        `past_of` (a group, for `past_records`) and `topic`."""
 
     def history(self, groups: DataFrame) -> History:
         """Returns all history of the groups in `group_id`."""
@@ -162,7 +165,7 @@ def _sources(
         refused_or_replayed = requests.where(~is_accepted_join() | F.col("is_replayed"))
         yield _Source("requests", requests, "order", refused_or_replayed)
         yield _Source("commits", commits_of_refused(asked.coordinator_records, requests), "kafka_offset")
-        yield _Source("records", records_to_replay(asked.coordinator_records, requests), "kafka_offset")
+        yield _Source("records", records_to_replay(asked.past_records, requests), "kafka_offset")
     if tables.coordinator_events is not None:
         events = events_of_groups(tables.coordinator_events)
         yield _Source("events", events, "order", events.where(F.col("kind") != CoordinatorEventKind.STABILIZED))
@@ -183,12 +186,13 @@ def _sources(
         around = (asked.coordinator_records, tables.coverage, tables.generations, asked.watermarks)
         back = returns(tables.offset_events, *around)
         yield _Source("returns", back, "kafka_offset", back)
-        gone = lost(tables.offset_events).select("group_id", "kafka_offset", row_key())
+        at_ms = F.unix_millis("happened_at").alias("at_ms")
+        gone = lost(tables.offset_events).select("group_id", "kafka_offset", row_key(), at_ms)
         yield _Source("lost", gone, "kafka_offset")
     if old is not None and tables.groups is not None:
         due = expiring(old, asked.watermarks)
         yield _Source("committed", due, "kafka_offset", due)
-        yield _Source("readers", readers(asked.coordinator_records, tables.groups, old), "kafka_offset")
+        yield _Source("readers", readers(asked.past_records, tables.groups, old), "kafka_offset")
 
 
 def _old_offsets(tables: IncidentTables, rules: Rules, as_of_ms: int) -> DataFrame | None:
@@ -203,20 +207,24 @@ def _groups_of(parts: Sequence[DataFrame]) -> DataFrame:
 
 
 def _asked(tables: IncidentTables, old: DataFrame | None) -> DataFrame:
-    """Returns the groups whose log some source reads itself, and the topics whose samples it reads."""
-    none = F.lit(None).cast("string")
-    groups, topics = [tables.suspects.where("false")], []
-    if tables.requests is not None:
-        groups.append(tables.requests.where(F.col("is_replayed") | is_refused_commit()))
+    """Returns the groups whose log some source reads itself, and the topics whose samples it reads. Who is a member,
+    and in which state a replay begins, was perhaps written long ago."""
+    parts = [_of_column("group_id", tables.suspects.where("false"), "group_id")]
+    if (requests := tables.requests) is not None:
+        parts.append(_of_column("group_id", requests.where(is_refused_commit()), "group_id"))
+        parts.append(_of_column("past_of", requests.where("is_replayed"), "group_id"))
     if tables.offset_events is not None:
-        groups.append(lost(tables.offset_events))
-        topics.append(lost(tables.offset_events))
+        parts += [_of_column(name, lost(tables.offset_events), name) for name in ("group_id", "topic")]
     if old is not None and tables.groups is not None:
-        groups.append(modern(tables.groups, old))
-        topics.append(old)
-    parts = [rows.select("group_id", none.alias("topic")) for rows in groups]
-    parts += [rows.select(none.alias("group_id"), "topic") for rows in topics]
+        parts.append(_of_column("past_of", modern(tables.groups, old), "group_id"))
+        parts.append(_of_column("topic", old, "topic"))
     return reduce(lambda one, other: one.union(other), parts).distinct()
+
+
+def _of_column(asked: str, rows: DataFrame, column: str) -> DataFrame:
+    """Returns the values of a column as names that are asked for."""
+    value, none = F.col(column), F.lit(None).cast("string")
+    return rows.select(*((value if name == asked else none).alias(name) for name in ASKED))
 
 
 def _facts(source: str, rows: DataFrame, order: str) -> DataFrame:

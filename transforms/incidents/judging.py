@@ -57,6 +57,7 @@ OF_TABLE = INCIDENTS.without("cluster")
 WORD = (
     column("may_change_until_ms", T.LongType(), "Until then, time alone may change the group's incidents."),
     column("waits_for_commits", T.BooleanType(), "Whether any commit may change them."),
+    column("away_since_ms", T.LongType(), "When an offset was lost that the group has not come back for; or null."),
 )
 """What `rules.settling` says of a judged group."""
 JUDGED = struct(*OF_TABLE, *WORD)

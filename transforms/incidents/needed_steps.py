@@ -6,6 +6,7 @@ A rule looks at
 - steps that may be an incident by themselves (`is_suspect`), and the first commits of new partitions,
 - silences that are too long for the usual interval, also those in which nothing waited: a member has a gap in its
   commits only if all its partitions were silent,
+- silences so long that a pass may not read the commit before any more (`incidents.final_after_s`),
 - last commits,
 - other steps after which records waited while nobody could read them: the group had no members or was in a long
   rebalance, or a member held a partition back.
@@ -43,6 +44,7 @@ def needed_steps(steps: DataFrame, unread: DataFrame, rules: Rules, as_of_ms: in
     """Returns the steps that a rule may look at. `unread` has the times in which nobody could read, in the columns
     `TIME`."""
     is_needed = is_telling(rules, as_of_ms) | F.col("new_from_ms").isNotNull() | F.col("next_kafka_offset").isNull()
+    is_needed |= F.col("next_at_ms") - F.col("at_ms") >= rules.final_after_ms
     waiting = steps.where(~is_needed & F.col("waiting_from_ms").isNotNull())
     waiting = waiting.join(F.broadcast(unread.select("group_id").distinct()), "group_id", "left_semi")
     # A step meets a time if one that began by its next commit lasted until its commit: so the latest end is enough.

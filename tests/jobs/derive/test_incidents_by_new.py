@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from groupledger.jobs.derive.reach import Piece
     from groupledger.jobs.warehouse.ledger import Ledger
     from tests.jobs.simulated_log import Simulated
 
@@ -179,8 +180,8 @@ def judged(ledger: Ledger) -> Sequence[str] | None:
     """Returns the groups that a pass would judge; None if it would judge all."""
     found: list[Sequence[str] | None] = []
 
-    def record(_run: Any, _known: Any, names: Sequence[str] | None) -> None:
-        found.append(names)
+    def record(_run: Any, _known: Any, piece: Piece, _plan: Any) -> None:
+        found.append(piece.names)
         raise StoppedError
 
     with pytest.MonkeyPatch.context() as patch:

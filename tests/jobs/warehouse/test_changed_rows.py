@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pytest
 
-from groupledger.jobs.warehouse.changed_rows import changed_files, changed_groups
+from groupledger.jobs.warehouse.changed_rows import changed_files, changed_rows, groups_in
 from groupledger.jobs.warehouse.upsert import upsert_arrow
 from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.instants import instant_of_ms
@@ -53,7 +53,8 @@ def tenures(ledger: Ledger, found: dict[str, int | None]) -> pa.Table:
 
 def groups_since(ledger: Ledger, version: int) -> set[str] | None:
     files = changed_files(ledger, MEMBERS, version, ledger.version(MEMBERS))
-    return None if files is None else changed_groups(ledger, MEMBERS, files)
+    changed = None if files is None else changed_rows(ledger, MEMBERS, files)
+    return None if changed is None else set().union(*map(groups_in, changed))
 
 
 def test_any_changes(ledger: Ledger) -> None:
@@ -92,7 +93,9 @@ def test_other_clusters_and_appended_lines(ledger: Ledger, tmp_path: Path) -> No
     ledger.commits.append(COORDINATOR_EVENTS, line(ledger.cluster, "y"))
     files = changed_files(ledger, COORDINATOR_EVENTS, version, ledger.version(COORDINATOR_EVENTS))
     assert files is not None
-    assert changed_groups(ledger, COORDINATOR_EVENTS, files) == {"y"}
+    changed = changed_rows(ledger, COORDINATOR_EVENTS, files)
+    assert changed is not None
+    assert [groups_in(rows) for rows in changed] == [{"y"}, set()]
 
 
 def test_where_the_log_or_a_file_is_gone(ledger: Ledger, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
@@ -132,10 +133,12 @@ class Frames:
 
     def asked(self, names: DataFrame) -> Asked:
         names = collected(names)
-        records = self.rows["coordinator_records"].join(names, "group_id", "left_semi")
+        every = self.rows["coordinator_records"]
+        records = every.join(names, "group_id", "left_semi")
+        past = every.join(names.select(F.col("past_of").alias("group_id")), "group_id", "left_semi")
         samples = self.rows.get("watermarks")
         reported = None if samples is None else samples.join(names, "topic", "left_semi")
-        return Asked(coordinator_records=records, watermarks=reported)
+        return Asked(coordinator_records=records, past_records=past, watermarks=reported)
 
     def history(self, groups: DataFrame) -> History:
         groups = collected(groups)

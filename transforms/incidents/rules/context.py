@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from groupledger.schemas.kafka.api_keys import JOINING_EPOCH, ApiKey
 from groupledger.schemas.kafka.errors import Error
-from groupledger.schemas.kinds.incidents import FENCED_INSTANCE, LEADER_NEVER_SYNCED
+from groupledger.schemas.kafka.topic_partition import TopicPartition
+from groupledger.schemas.kinds.incidents import COMMITS, FENCED_INSTANCE, LEADER_NEVER_SYNCED
 from groupledger.transforms.incidents.rules.facts import milliseconds
 from groupledger.transforms.incidents.rules.inferred import of_member
 from groupledger.transforms.lookups import InOrder, grouped
 
 if TYPE_CHECKING:
-    from groupledger.schemas.kafka.topic_partition import TopicPartition
+    from collections.abc import Iterator
+
     from groupledger.transforms.incidents.rules.facts import Commit, Request
     from groupledger.transforms.incidents.rules.group_facts import GroupFacts
     from groupledger.transforms.incidents.rules.sighting import Sighting
@@ -45,7 +47,7 @@ class Context:
         }
         self._owners = {(row["topic"], row["partition"]): row for row in facts.assignments if row["valid_to"] is None}
         self._commits: dict[TopicPartition, list[Commit]] = {}
-        for commit in sorted(facts.commits, key=lambda each: each.kafka_offset):
+        for commit in sorted(_commits(facts), key=lambda each: each.kafka_offset):
             self._commits.setdefault(commit.place, []).append(commit)
         self._passed_ms = {
             place: [*accumulate((each.at_ms for each in line), max)] for place, line in self._commits.items()
@@ -104,6 +106,21 @@ class Context:
     def newest_commit(self, place: TopicPartition) -> int | None:
         line = self._commits.get(place)
         return line[-1].offset if line else None
+
+
+def _commits(facts: GroupFacts) -> Iterator[Commit]:
+    """Yields the commits of partitions whose commits were refused. The last one before all that is read is in the step
+    that it began."""
+    yield from facts.commits
+    refused = {
+        TopicPartition(each.topic, each.partition)
+        for request in facts.requests
+        if request.api in COMMITS and request.error_code != Error.NONE.value
+        for each in request.offsets
+    }
+    for step in facts.steps if refused else ():
+        if step.commit.place in refused and step.commit.offset is not None:
+            yield step.commit
 
 
 def _generation_times(facts: GroupFacts) -> list[tuple[int, int | None, int]]:

@@ -352,6 +352,7 @@ class Rules:
     flapping_tenures: int = 3
     flapping_tenure_ms: int = 600_000
     expires_soon_ms: int = 86_400_000
+    final_after_ms: int = 1_209_600_000
     offsets: OffsetRules = field(default_factory=OffsetRules)
 
 

@@ -43,6 +43,7 @@ def settling(facts: GroupFacts, rows: Sequence[Row], rules: Rules) -> Row:
     return {
         "may_change_until_ms": ALWAYS_MS if is_open else until_ms,
         "waits_for_commits": _waits_for_commits(facts, rows),
+        "away_since_ms": min((each["at_ms"] for each in _away(facts)), default=None),
     }
 
 
@@ -71,7 +72,11 @@ def _wait_ms(facts: GroupFacts, rules: Rules) -> int:
 
 
 def _waits_for_commits(facts: GroupFacts, rows: Sequence[Row]) -> bool:
-    has_come_back = {each.row_key for each in facts.returns}
-    is_away = any(each["row_key"] not in has_come_back for each in facts.lost)
     is_exposed = any(row["kind"] in OF_REFUSALS and row["duplicates_min"] != row["duplicates_max"] for row in rows)
-    return is_away or is_exposed
+    return is_exposed or bool(_away(facts))
+
+
+def _away(facts: GroupFacts) -> list[Row]:
+    """Returns the lost offsets that the group has not come back for."""
+    has_come_back = {each.row_key for each in facts.returns}
+    return [each for each in facts.lost if each["row_key"] not in has_come_back]

@@ -34,7 +34,11 @@ def facts(**given: Any) -> GroupFacts:
 def test_waits_after_the_last_fact(given: dict[str, Any]) -> None:
     """Goal: rules wait for what follows the last fact, and samples and coverage of its time may come later."""
     found = settling(facts(**given), [], Rules())
-    assert found == {"may_change_until_ms": LATER_MS + 2 * KNOWN_WITHIN_MS, "waits_for_commits": False}
+    assert found == {
+        "may_change_until_ms": LATER_MS + 2 * KNOWN_WITHIN_MS,
+        "waits_for_commits": False,
+        "away_since_ms": None,
+    }
 
 
 def test_waits_for_a_join_phase() -> None:
@@ -48,7 +52,10 @@ def test_open_incidents_and_commits() -> None:
     """Goal: a group with an open incident is judged in every pass; one that lost an offset, or may have processed
     records twice, with its next commit."""
     row = {"is_open": True, "kind": REFUSAL, "duplicates_min": 1, "duplicates_max": 1}
-    assert settling(facts(), [row], Rules()) == {"may_change_until_ms": ALWAYS_MS, "waits_for_commits": False}
+    found = settling(facts(), [row], Rules())
+    assert found == {"may_change_until_ms": ALWAYS_MS, "waits_for_commits": False, "away_since_ms": None}
     row |= {"is_open": False, "duplicates_max": 2}
     assert settling(facts(), [row], Rules())["waits_for_commits"]
-    assert settling(facts(lost=[{"row_key": "r"}]), [], Rules())["waits_for_commits"]
+    lost = [{"row_key": "r", "at_ms": LATER_MS}, {"row_key": "s", "at_ms": AT_MS}]
+    found = settling(facts(lost=lost), [], Rules())
+    assert (found["waits_for_commits"], found["away_since_ms"]) == (True, AT_MS)
