@@ -8,6 +8,9 @@ SEEDS ?= 3
 FAULTS ?= 10
 
 .DEFAULT_GOAL := help
+# Where the environment forbids it, each of the many processes that the tests start would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup release docs coverage demo demo-data demo-kafka broker test test-fast test-matrix test-cluster check format bench fuzz faults differential rules chart audit lock lock-jars clean
 
 help: ## this list
