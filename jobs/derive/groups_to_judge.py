@@ -13,7 +13,7 @@ from groupledger.jobs.derive.reach import ToJudge, time_column
 from groupledger.jobs.derive.troubles import RELEASE, open_troubles
 from groupledger.jobs.warehouse.changed_rows import ChangedFiles, changed_rows, changed_since, groups_in, rows_of
 from groupledger.jobs.warehouse.delta_log import open_table
-from groupledger.schemas.instants import instant_of_ms
+from groupledger.schemas.instants import LATEST_MS, instant_of_ms
 from groupledger.schemas.kafka.api_keys import JOINING_EPOCH
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.commit_steps import COMMIT_STEPS
@@ -67,12 +67,19 @@ def fingerprint(rules: Rules) -> str:
     return digest(RELEASE, asdict(rules))
 
 
-def digest_of_faults(disturbances: FaultsFound | None) -> str:
-    """Returns a digest of the faults of coordinators, which may change the incidents of any group."""
+def digests_of_faults(disturbances: FaultsFound | None) -> list[list[Any]]:
+    """Returns until when each fault of coordinators lasted, and a digest of it. A fault may change the incidents of any
+    group, and so may a line about who coordinated a group; the last digest is of all these."""
     if disturbances is None:
-        return digest()
+        return []
     hit = sorted(disturbances.hit["group_id"].to_pylist())
-    return digest(disturbances.faults, sorted(disturbances.coordinators.loads.items()), hit)
+    of_lines = digest(sorted(disturbances.coordinators.loads.items()), hit)
+    return [*([fault.until_ms, digest(fault)] for fault in disturbances.faults), [LATEST_MS, of_lines]]
+
+
+def _late_ms(before: Judged, rules: Rules) -> int:
+    """Returns the instant before which a new row is from long ago. What a row changes may lie on both sides of it."""
+    return max(before.until_ms - rules.final_after_ms // 2, 0)
 
 
 def places(ledger: Ledger, tables: Iterable[Table] = READ) -> dict[str, list[Any]]:
@@ -93,7 +100,7 @@ class Present:
     """What a pass finds before it judges anybody."""
 
     fingerprint: str
-    faults: str
+    faults: list[list[Any]]
     places: dict[str, list[Any]]
     coverage: str
     changing: ChangingFacts
@@ -101,62 +108,69 @@ class Present:
     def groups_to_judge(self, ledger: Ledger, before: Judged, rules: Rules) -> ToJudge:
         if self.fingerprint != before.fingerprint:
             return ToJudge()
-        changed = Looked(ledger, before, self.places, rules).changed()
-        if changed is None:
+        looked = Looked(ledger, before, self.places, rules)
+        if not looked.is_known or self._has_other_old_faults(before, rules):
             return ToJudge()
-        found, whole = changed
-        whole |= {row["group_id"] for row in open_troubles(ledger, TroubledStep.INCIDENTS)}
+        whole = looked.late | {row["group_id"] for row in open_troubles(ledger, TroubledStep.INCIDENTS)}
         whole |= {*before.asked} if self.coverage != before.coverage else set()
-        found |= self.changing.new(before) | self.changing.by_time(before) | before.waiting.keys() | whole
         if len(whole) > GROUPS_MAX:
             return ToJudge()
+        back = looked.back | {*before.back}
+        found = looked.new | self.changing.new(before) | self.changing.by_time(before) | before.waiting.keys()
+        found |= whole | back
         is_all = len(found) > GROUPS_MAX or self.faults != before.faults
-        return ToJudge(None if is_all else found, whole)
+        return ToJudge(None if is_all else found, whole, back)
+
+    def _has_other_old_faults(self, before: Judged, rules: Rules) -> bool:
+        """Returns whether a fault is another one that ended long ago: it may change incidents that are final."""
+        late_ms = _late_ms(before, rules)
+        other = {*map(tuple, self.faults)} ^ {*map(tuple, before.faults)}
+        return any(until_ms < late_ms for until_ms, _ in other)
 
 
 class Looked:
-    """Compares the tables with those of the last pass."""
+    """Compares the tables with those of the last pass. If `is_known`, `new` are the groups that have other rows, `late`
+    those with a new row from long ago, and `back` those with a commit of a partition whose offset they had lost."""
 
     def __init__(self, ledger: Ledger, before: Judged, now: Mapping[str, Sequence[Any]], rules: Rules) -> None:
-        self._ledger, self._before, self._now = ledger, before, now
+        self._ledger, self._before = ledger, before
         self._gap_intervals = rules.commit_gap_intervals
-        # What a row changes may lie on both sides of it.
-        self._late = instant_of_ms(max(before.until_ms - rules.final_after_ms // 2, 0))
+        self._late = instant_of_ms(_late_ms(before, rules))
         self._final = instant_of_ms(max(before.until_ms - rules.final_after_ms, 0))
-
-    def changed(self) -> tuple[set[str], set[str]] | None:
-        """Returns the groups that have other rows in a table, and those with a new row from long ago; None if that is
-        not known, or if a line from long ago is about all groups."""
-        before, now = self._before.places, self._now
+        self.new: set[str] = set()
+        self.late: set[str] = set()
+        self.back: set[str] = set()
         files = {
-            table: changed_since(self._ledger, table, before.get(table.name), now.get(table.name)) for table in READ
+            table: changed_since(ledger, table, before.places.get(table.name), now.get(table.name)) for table in READ
         }
         of_table: dict[Table, ChangedFiles] = {table: each for table, each in files.items() if each is not None}
-        if len(of_table) < len(READ) or self._has_other_incidents(of_table[INCIDENTS]):
-            return None
-        new: set[str] = set()
-        late: set[str] = set()
-        rows = [(table, self._by_row(table, of_table[table], columns)) for table, columns in BY_ROW]
-        rows += [
-            (REQUESTS, self._of_requests(of_table[REQUESTS])),
-            (COMMIT_STEPS, self._of_steps(of_table[COMMIT_STEPS])),
-        ]
-        for table, found in rows:
-            if found is None:
-                return None
-            added, removed = found
-            of_long_ago = self._of_long_ago(table, added)
-            if table == COORDINATOR_EVENTS and of_long_ago["group_id"].null_count:
-                return None
-            new |= groups_in(added) | groups_in(removed)
-            late |= groups_in(of_long_ago)
-        of_records = self._of_records(of_table[COORDINATOR_RECORDS])
-        if of_records is None:
-            return None
-        new |= of_records
-        if of_table[COORDINATOR_RECORDS].removed or of_table[WATERMARKS].removed:
-            new |= {*self._before.asked}
-        return new, late
+        self.is_known = len(of_table) == len(READ) and self._look(of_table)
+
+    def _look(self, files: Mapping[Table, ChangedFiles]) -> bool:
+        """Returns False if it can't be known which groups have other rows, or if a line from long ago is about all
+        groups."""
+        if self._has_other_incidents(files[INCIDENTS]):
+            return False
+        for table, columns in BY_ROW:
+            if not self._add(table, self._by_row(table, files[table], columns)):
+                return False
+        is_known = self._add(REQUESTS, self._of_requests(files[REQUESTS]))
+        is_known &= self._add(COMMIT_STEPS, self._of_steps(files[COMMIT_STEPS]))
+        is_known &= self._add_records(files[COORDINATOR_RECORDS])
+        if files[COORDINATOR_RECORDS].removed or files[WATERMARKS].removed:
+            self.new |= {*self._before.asked}
+        return is_known
+
+    def _add(self, table: Table, rows: Changed | None) -> bool:
+        """Adds the groups of rows of a table; returns False if there is no answer."""
+        if rows is None:
+            return False
+        added, removed = rows
+        name = time_column(table)
+        of_long_ago = added.slice(0, 0) if name is None else added.filter(pc.field(name) < self._late)
+        self.new |= groups_in(added) | groups_in(removed)
+        self.late |= groups_in(of_long_ago)
+        return table != COORDINATOR_EVENTS or not of_long_ago["group_id"].null_count
 
     def _has_other_incidents(self, files: ChangedFiles) -> bool:
         """Returns whether somebody else changed incidents that are not final; a maintenance removes old ones."""
@@ -167,10 +181,6 @@ class Looked:
     def _by_row(self, table: Table, files: ChangedFiles, columns: Sequence[str] | None) -> Changed | None:
         name = time_column(table)
         return changed_rows(self._ledger, table, files, columns, ["group_id", *([name] if name is not None else [])])
-
-    def _of_long_ago(self, table: Table, rows: pa.Table) -> pa.Table:
-        name = time_column(table)
-        return rows.slice(0, 0) if name is None else rows.filter(pc.field(name) < self._late)
 
     def _of_requests(self, files: ChangedFiles) -> Changed | None:
         """Returns the groups with requests that `wanted_requests` may take. These are all requests of a group with a
@@ -185,23 +195,36 @@ class Looked:
         is_wanted |= pc.field("group_id").isin(_texts(self._before.asked))
         return added.filter(is_wanted), removed
 
-    def _of_records(self, files: ChangedFiles) -> set[str] | None:
-        """Returns the groups with records other than commits, and those whose incidents any commit may change."""
-        added = rows_of(self._ledger, COORDINATOR_RECORDS, files.added, ("group_id", "record_type"))
+    def _add_records(self, files: ChangedFiles) -> bool:
+        """Adds the groups with records other than commits, those whose incidents any commit may change, and those that
+        came back for an offset."""
+        away = {(name, *place) for name, lost in self._before.away.items() for *place, _ in lost}
+        columns = ("group_id", "record_type", *(("offset_commit",) if away else ()))
+        added = rows_of(self._ledger, COORDINATOR_RECORDS, files.added, columns)
         if added is None:
-            return None
+            return False
         is_commit = pc.field("record_type") == "offset_commit"
         is_telling = ~is_commit | pc.field("group_id").isin(_texts(self._before.by_commits))
-        return groups_in(added.filter(is_telling))
+        self.new |= groups_in(added.filter(is_telling))
+        if away:
+            commits = added.filter(is_commit & pc.field("group_id").isin(_texts(self._before.away)))
+            places = [pc.struct_field(commits["offset_commit"], name) for name in ("topic", "partition")]
+            committed = pa.table([commits["group_id"], *places], ["group_id", "topic", "partition"])
+            found = committed.group_by(committed.column_names).aggregate([]).to_pylist()
+            self.back = {row["group_id"] for row in found if tuple(row.values()) in away}
+        return True
 
     def _of_steps(self, files: ChangedFiles) -> Changed | None:
-        """Returns the steps that were written into the table since, if they count."""
-        of_closed = [path for path, values in files.added.items() if values.get("is_open") == "0"]
-        if any(values.get("is_open") == "0" for values in files.removed.values()):
+        """Returns the steps that were written into the table since, if they count. A maintenance may remove old
+        ones."""
+        added, removed = (
+            {path: values for path, values in some.items() if values.get("is_open") == "0"}
+            for some in (files.added, files.removed)
+        )
+        changed = changed_rows(self._ledger, COMMIT_STEPS, ChangedFiles(removed, added), kept=STEP_COLUMNS)
+        if changed is None or changed[1].filter(pc.field("next_at") >= self._final).num_rows:
             return None
-        rows = rows_of(self._ledger, COMMIT_STEPS, of_closed, STEP_COLUMNS)
-        if rows is None:
-            return None
+        rows = changed[0]
         at_ms, next_ms = (rows[name].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()) for name in STEP_COLUMNS[:2])
         usual_ms = pc.multiply(rows["interval_ms"].cast(pa.float64()), self._gap_intervals)
         is_long = pc.fill_null(pc.greater_equal(pc.subtract(next_ms, at_ms), usual_ms), False)

@@ -27,7 +27,7 @@ from groupledger.jobs.derive.groups_to_judge import (
     Present,
     coverage_digest,
     digest,
-    digest_of_faults,
+    digests_of_faults,
     fingerprint,
     places,
 )
@@ -36,7 +36,7 @@ from groupledger.jobs.derive.judged_groups import Judged, groups_after, note_jud
 from groupledger.jobs.derive.lag_rounds import rounds_before_retention
 from groupledger.jobs.derive.lag_stretches import stretches_of_lag
 from groupledger.jobs.derive.open_transactions import sampled_transactions
-from groupledger.jobs.derive.reach import Piece, Plan, Reach, ToJudge
+from groupledger.jobs.derive.reach import Piece, Plan
 from groupledger.jobs.derive.rebalance_stretches import stuck_rebalances
 from groupledger.jobs.derive.troubles import gathering, look_for_anybody, note_troubles
 from groupledger.jobs.ingest.samples import last_sampled_at_ms
@@ -77,7 +77,7 @@ from groupledger.transforms.incidents.judging import (
 from groupledger.transforms.incidents.rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -112,7 +112,7 @@ def update_incidents(ledger: Ledger) -> int:
         known = _known(ledger, rules, keep, history_ms)
         present = Present(
             fingerprint=fingerprint(rules),
-            faults=digest_of_faults(disturbances),
+            faults=digests_of_faults(disturbances),
             places=at_first | places(ledger, [COMMIT_STEPS]),
             coverage=coverage_digest(ledger),
             changing=changing_facts(ledger, steps, known, rules, silent_ms),
@@ -136,9 +136,10 @@ def _judge(run: Judging, present: Present, known: Mapping[str, DataFrame], befor
     interval_ms = ledger.settings.incidents.all_groups_interval_h * HOUR_MS
     groups = present.groups_to_judge(ledger, before, run.rules)
     if run.silent_ms - before.all_at_ms >= interval_ms:
-        groups = ToJudge(None, groups.whole)
+        groups = replace(groups, names=None)
     names = groups.names
-    plan = Plan(ledger, groups, before.until_ms, before.away, run.rules.final_after_ms)
+    away_since = {name: min(at_ms for *_, at_ms in lost) for name, lost in before.away.items() if lost}
+    plan = Plan(ledger, groups, before.until_ms, away_since, run.rules.final_after_ms)
     for piece in plan.pieces():
         run.judge(known, piece, plan)
     ledger.give_way()
@@ -156,7 +157,7 @@ def _judge(run: Judging, present: Present, known: Mapping[str, DataFrame], befor
         of_cluster=of_cluster_digest,
         words=present.changing.words,
         asked=sorted(run.asked | (set() if names is None else {*before.asked} - {*names})),
-        **groups_after(before, run.words, names, run.silent_ms),
+        **groups_after(before, run.words, names, run.silent_ms, run.since_ms, groups.back),
     )
 
 
@@ -218,6 +219,7 @@ class Judging:
     found: list[pa.Table] = field(default_factory=list)
     replaced: list[pc.Expression] = field(default_factory=list)
     words: list[dict[str, Any]] = field(default_factory=list)
+    since_ms: dict[str | None, int] = field(default_factory=dict)  # by group; None stands for all others
     asked: set[str] = field(default_factory=set)
     troubles: dict[str, Trouble] = field(default_factory=dict)
 
@@ -230,20 +232,19 @@ class Judging:
         facts = facts_of(tables, self.rules, self.silent_ms, asking)
         report = gathering(self.ledger)
         shared = replace(self.shared, faults=reach.faults(self.shared.faults))
-        every = judged(facts, self.rules, self.as_of_ms, report, shared).toArrow()
-        rows = reach.judged(every.filter(pc.field("incident_id").is_valid()).select(OF_TABLE.names))
-        again = plan.met_before(rows, reach)
-        is_meant = ~pc.field("group_id").isin(pa.array({*piece.others, *again}, pa.string()))
+        every = judged(facts, self.rules, self.as_of_ms, report, shared).toArrow().filter(~_is_of(piece.others))
+        again = plan.met_before(reach.judged(_incidents_in(every)), reach)
+        is_meant = ~_is_of({*piece.others, *again})
         words = every.filter(pc.field("incident_id").is_null() & is_meant)
         self.words += words.select(["group_id", *(each.name for each in WORD)]).to_pylist()
-        self.found.append(rows.filter(is_meant))
-        episodes = {*self.found[-1]["episode_id"].to_pylist()}
-        is_of_piece = is_meant if names is None else pc.field("group_id").isin(pa.array(names, pa.string())) & is_meant
-        self.replaced.append(is_of_piece & reach.replaced(episodes))
+        self.found.append(reach.judged(_incidents_in(every.filter(is_meant))))
+        is_of_piece = is_meant if names is None else _is_of(names) & is_meant
+        self.replaced.append(is_of_piece & reach.replaced(self.found[-1]["incident_id"].to_pylist()))
+        self.since_ms |= dict.fromkeys((None,) if names is None else names, reach.since_ms or 0)
         self.asked |= asking.groups
         self.troubles |= {name: each for name, each in report.taken().items() if name not in piece.others}
         for chunk in chunks(sorted(again), NAMED_MAX):
-            self.judge(known, Piece(Reach(), chunk), plan)
+            self.judge(known, Piece(plan.whole, chunk), plan)
 
     def of_cluster(self, transactions: Sequence[Mapping[str, Any]]) -> pa.Table:
         """Returns the incidents that belong to no group."""
@@ -261,6 +262,16 @@ class Judging:
         rows = pa.concat_tables([*found, of_cluster] if is_other else found)
         rows = rows.append_column("cluster", pa.array([self.ledger.cluster] * rows.num_rows, pa.string()))
         replace_changed(self.ledger, INCIDENTS, rows, reduce(or_, replaced))
+
+
+def _is_of(names: Collection[str]) -> pc.Expression:
+    """Returns the condition for rows of some groups."""
+    return pc.field("group_id").isin(pa.array([*names], pa.string()))
+
+
+def _incidents_in(rows: pa.Table) -> pa.Table:
+    """Returns the incidents among what judging returns."""
+    return rows.filter(pc.field("incident_id").is_valid()).select(OF_TABLE.names)
 
 
 def _imported_log_rows(ledger: Ledger) -> int:

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from groupledger.jobs.warehouse.progress import note_path, note_progress
+from groupledger.schemas.instants import LATEST_MS
+from groupledger.transforms.incidents.rules.settling import AWAY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,11 +40,11 @@ class Judged:
     """Holds what the last pass had. It knew everything until `until_ms`, and `all_at_ms` is the instant as of which all
     groups were judged last. `places` has the id and the version of each table; `words` has digests of what groups had
     of steps and the like, by source and group. Of groups: `met` had any facts, `waiting` may change until an instant,
-    `by_commits` with any commit, `away` lost an offset at an instant and have not come back, and the records of `asked`
-    were read."""
+    `by_commits` with any commit, `away` have not come back for offsets that they lost (topic, partition, instant),
+    `back` have, but what that means is not known yet, and the records of `asked` were read."""
 
     fingerprint: str = ""
-    faults: str = ""
+    faults: list[list[Any]] = field(default_factory=list)
     until_ms: int = 0
     all_at_ms: int = 0
     places: dict[str, list[Any]] = field(default_factory=dict)
@@ -52,7 +54,8 @@ class Judged:
     waiting: dict[str, int] = field(default_factory=dict)
     met: list[str] = field(default_factory=list)
     by_commits: list[str] = field(default_factory=list)
-    away: dict[str, int] = field(default_factory=dict)
+    away: dict[str, list[list[Any]]] = field(default_factory=dict)
+    back: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
 
@@ -70,11 +73,17 @@ def note_judged_groups(ledger: Ledger, judged: Judged) -> None:
 
 
 def groups_after(
-    before: Judged, words: Sequence[Mapping[str, Any]], judged: Collection[str] | None, silent_ms: int
+    before: Judged,
+    words: Sequence[Mapping[str, Any]],
+    judged: Collection[str] | None,
+    silent_ms: int,
+    since_ms: Mapping[str | None, int],
+    back: Collection[str],
 ) -> dict[str, Any]:
     """Returns the fields of `Judged` about groups, after a pass that judged some groups, or all if `judged` is None.
     `words` are those of the judged groups that had any facts (`judging.WORD`). What time could change until
-    `silent_ms` has changed by now."""
+    `silent_ms` has changed by now. `since_ms` says what was read of each judged group, and `back` are those that came
+    back."""
 
     def left(names: Iterable[str]) -> set[str]:
         return set() if judged is None else {*names} - {*judged}
@@ -82,10 +91,14 @@ def groups_after(
     waiting = {name: before.waiting[name] for name in left(before.waiting)}
     waiting |= {word["group_id"]: word["may_change_until_ms"] for word in words}
     by_commits = {word["group_id"] for word in words if word["waits_for_commits"]}
-    away = {word["group_id"]: word["away_since_ms"] for word in words if word["away_since_ms"] is not None}
+    away = {word["group_id"]: [[each[name] for name in AWAY] for each in word["away"]] for word in words}
+    for name, lost in before.away.items():
+        first_ms = since_ms.get(name, since_ms.get(None, LATEST_MS)) if name not in left(before.away) else LATEST_MS
+        away[name] = [each for each in lost if each[-1] < first_ms] + away.get(name, [])
     return {
         "waiting": {name: until_ms for name, until_ms in waiting.items() if until_ms >= silent_ms},
         "met": sorted({word["group_id"] for word in words} | left(before.met)),
         "by_commits": sorted(by_commits | left(before.by_commits)),
-        "away": {name: before.away[name] for name in left(before.away)} | away,
+        "away": {name: lost for name, lost in away.items() if lost},
+        "back": sorted(name for name in back if away.get(name) and waiting.get(name, 0) >= silent_ms),
     }

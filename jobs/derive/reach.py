@@ -1,16 +1,17 @@
 """Decides how far back a pass looks for the groups that it judges, and which incidents it leaves as they are.
 
-An incident whose episode ended `incidents.final_after_s` before the last pass is final: the pass neither computes nor
-reads it again. For all others a pass reads what the ledger knows of the group since as long before, by the end of each
-row. So the cost of a group that has incidents for years depends on the last weeks. Three things make a pass look back
+An incident that ended `incidents.final_after_s` before the last pass is final: the pass neither reads it nor computes
+it again. For all others a pass reads what the ledger knows of the group since as long before, by the end of each row.
+So the cost of a group that has incidents for years depends on the last weeks. Three things make a pass look back
 further, for these groups alone:
 
-- an episode that goes on began earlier, or an offset was lost earlier whose group has not come back: it reads as long
-  before that,
+- an episode that goes on began earlier, or the group has come back for an offset that was lost earlier: it reads as
+  long before that,
 - a row of long ago is new, as a log that is imported late: it reads and judges all of the group's past,
-- a member has an incident, and had others before all that the pass reads: their episodes may be one, or have one id.
+- a member has an incident again in the generation of one before all that the pass reads: both are one incident.
 
-All of the past is judged after a new release or other settings.
+All of the past is judged after a new release or other settings. Incidents that are older than the history, since
+retention has removed it, stay.
 """
 
 from __future__ import annotations
@@ -23,15 +24,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupledger.jobs.process.chunks import chunks
+from groupledger.jobs.warehouse.delta_log import properties_of
 from groupledger.jobs.warehouse.ledger import ingested_since
+from groupledger.jobs.warehouse.retention import read_history_floor_ms
 from groupledger.jobs.warehouse.tables import NAMED_MAX, every_row, is_open
 from groupledger.schemas.instants import instant_of_ms, ms_of
+from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
 from groupledger.schemas.tables.coordinator_records import COORDINATOR_RECORDS
+from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.incidents import INCIDENTS
+from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
-from groupledger.transforms.incidents.rules.episodes import COME_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +46,7 @@ if TYPE_CHECKING:
     from groupledger.schemas.tables.table import Table
     from groupledger.transforms.incidents.rules.coordinator_faults import CoordinatorFault
 
-_EPISODE = ("group_id", "episode_id", "first_seen_at", "last_seen_at", "is_open")
+_EPISODE = ("group_id", "episode_id", "incident_id", "first_seen_at", "last_seen_at", "is_open")
 _OF_LOGS = {REQUESTS: "happened_at", COORDINATOR_EVENTS: "logged_at"}
 
 
@@ -52,11 +57,12 @@ def time_column(table: Table) -> str | None:
 
 @dataclass(frozen=True)
 class Reach:
-    """Says that a pass reads what did not end before `since_ms`, and judges the episodes that did not end before
-    `final_ms`. None stands for all of the past."""
+    """Says that a pass reads what did not end before `since_ms`, and judges the incidents that did not end before
+    `final_ms`. None stands for all of the past, of which retention has removed what ended before `floor_ms`."""
 
     since_ms: int | None = None
     final_ms: int | None = None
+    floor_ms: int = 0
 
     def within(self, table: Table) -> Condition:
         """Returns the condition for the rows of a table to be read."""
@@ -77,24 +83,22 @@ class Reach:
     def faults(self, faults: Iterable[CoordinatorFault]) -> list[CoordinatorFault]:
         return [fault for fault in faults if self.since_ms is None or fault.until_ms >= self.since_ms]
 
-    def replaced(self, episodes: Collection[str]) -> pc.Expression:
-        """Returns the condition for rows of `incidents` that a pass replaces: those of episodes that it judges, and
-        others of the `episodes` that it found."""
-        if self.since_ms is None or self.final_ms is None:
-            return pc.scalar(True)
-        is_read = pc.field("last_seen_at") >= instant_of_ms(self.since_ms)
-        return is_read & (_goes_on_after(self.final_ms) | pc.field("episode_id").isin(_texts(episodes)))
+    def replaced(self, incidents: Collection[str]) -> pc.Expression:
+        """Returns the condition for rows of the table that a pass replaces: those that it judges, and those with the
+        ids of the `incidents` that it found, as far back as it reads."""
+        is_same = pc.field("incident_id").isin(_texts(incidents))
+        if self.final_ms is None:
+            return is_same | _goes_on_after(self.floor_ms)
+        is_read = pc.field("last_seen_at") >= instant_of_ms(self.since_ms or 0)
+        return is_read & (is_same | _goes_on_after(self.final_ms))
 
     def judged(self, rows: pa.Table) -> pa.Table:
-        """Returns the rows of the episodes that a pass judges, of all rows that it computed."""
-        if self.final_ms is None:
-            return rows
-        episodes = rows.filter(_goes_on_after(self.final_ms))["episode_id"]
-        return rows.filter(pc.field("episode_id").isin(_texts(episodes.to_pylist())))
+        """Returns those incidents that a pass judges, of all that it computed."""
+        return rows if self.final_ms is None else rows.filter(_goes_on_after(self.final_ms))
 
 
-def _goes_on_after(final_ms: int) -> pc.Expression:
-    return pc.field("is_open") | (pc.field("last_seen_at") >= instant_of_ms(final_ms))
+def _goes_on_after(at_ms: int) -> pc.Expression:
+    return pc.field("is_open") | (pc.field("last_seen_at") >= instant_of_ms(at_ms))
 
 
 def _texts(names: Collection[str]) -> pa.Array:
@@ -112,26 +116,30 @@ class Piece:
 
 @dataclass(frozen=True)
 class ToJudge:
-    """The names of the groups to judge, and of those of which the whole past is judged. None stands for all groups."""
+    """The names of the groups to judge, of those of which the whole past is judged, and of those that have come back
+    for a lost offset. None stands for all groups."""
 
     names: Collection[str] | None = None
     whole: Collection[str] | None = None
+    back: Collection[str] = ()
 
 
 class Plan:
-    """Says in which pieces groups are judged. The last pass knew everything until `until_ms`, `away` has the instants
-    at which groups lost offsets that they have not come back for, and incidents are final after `after_ms`."""
+    """Says in which pieces groups are judged. The last pass knew everything until `until_ms`, `away` has when groups
+    first lost an offset that they had not come back for, and incidents are final after `after_ms`."""
 
     def __init__(self, ledger: Ledger, groups: ToJudge, until_ms: int, away: Mapping[str, int], after_ms: int) -> None:
-        self._ledger, self._groups, self._away, self._after_ms = ledger, groups, away, after_ms
+        self._ledger, self._groups, self._after_ms = ledger, groups, after_ms
+        self._away = {name: at_ms for name, at_ms in away.items() if name in groups.back}
+        self.whole = Reach(floor_ms=_history_floor_ms(ledger))
         self._final_ms = max(until_ms - after_ms, 0)
         self._near = Reach(max(self._final_ms - after_ms, 0), self._final_ms)
-        self._stored = self._stored_episodes() if groups.whole is not None else None
+        self._stored = self._stored_episodes()
 
     def _stored_episodes(self) -> pa.Table:
         """Returns the incidents of the groups that did not end before the nearest reach."""
         is_near = pc.field("last_seen_at") >= instant_of_ms(self._near.since_ms or 0)
-        names = self._groups.names
+        names = () if self._groups.whole is None else self._groups.names
         if names is not None and len(names) <= NAMED_MAX:
             is_near &= pc.field("group_id").isin(_texts(names))
         return self._ledger.arrow(INCIDENTS, is_near, _EPISODE)
@@ -139,7 +147,7 @@ class Plan:
     def pieces(self) -> Iterator[Piece]:
         names, whole = self._groups.names, self._groups.whole
         if whole is None:
-            yield Piece(Reach(), None)
+            yield Piece(self.whole, None)
             return
         far: defaultdict[int, set[str]] = defaultdict(set)
         for name, first_ms in self._needed_ms().items():
@@ -152,11 +160,13 @@ class Plan:
             yield from _by_name(self._near, {*names} - others)
         for since_ms, of_reach in sorted(far.items()):
             yield from _by_name(Reach(since_ms, self._final_ms), of_reach)
-        yield from _by_name(Reach(), whole)
+        yield from _by_name(self.whole, whole)
 
     def _needed_ms(self) -> dict[str, int]:
-        """Returns, by group, when the first thing that is not final began."""
-        rows = self._near.judged(self._stored)
+        """Returns, by group, when the first episode began that is not final, or its first offset was lost that somebody
+        came back for."""
+        episodes = self._near.judged(self._stored)["episode_id"].to_pylist()
+        rows = self._stored.filter(pc.field("episode_id").isin(_texts(episodes)))
         first = rows.group_by("group_id").aggregate([("first_seen_at", "min")]).to_pylist()
         begun = {row["group_id"]: ms_of(row["first_seen_at_min"]) for row in first if row["group_id"] is not None}
         return begun | {name: min(at_ms, begun.get(name, at_ms)) for name, at_ms in self._away.items()}
@@ -170,19 +180,23 @@ class Plan:
         return max(self._final_ms - span_ms, 0)
 
     def met_before(self, rows: pa.Table, reach: Reach) -> set[str]:
-        """Returns the groups with a new episode, among the rows that a pass computed, whose id an episode has that
-        ended before all that the pass read. Most kinds of incidents have ids that can't come again."""
-        if reach.since_ms is None or self._stored is None:
+        """Returns the groups with a new incident, among the rows that a pass computed, whose id one has that ended
+        before all that the pass read. Only episodes of members can have such: all other ids have a time or a place."""
+        if reach.since_ms is None:
             return set()
-        comes_again = pc.field("member_id").is_valid() | pc.field("kind").isin(
-            _texts({kind.name for kind in COME_AGAIN})
-        )
-        new = {*rows.filter(comes_again)["episode_id"].to_pylist()} - {*self._stored["episode_id"].to_pylist()}
+        of_members = rows.filter(pc.field("member_id").is_valid())["episode_id"].to_pylist()
+        found = rows.filter(pc.field("episode_id").isin(_texts(of_members)))["incident_id"].to_pylist()
+        new = {*found} - {*self._stored["incident_id"].to_pylist()}
         if not new:
             return set()
         is_older = pc.field("last_seen_at") < instant_of_ms(reach.since_ms)
-        found = self._ledger.arrow(INCIDENTS, is_older & pc.field("episode_id").isin(_texts(new)), ["group_id"])
-        return {*found["group_id"].to_pylist()}
+        older = self._ledger.arrow(INCIDENTS, is_older & pc.field("incident_id").isin(_texts(new)), ["group_id"])
+        return {*older["group_id"].to_pylist()}
+
+
+def _history_floor_ms(ledger: Ledger) -> int:
+    properties = (properties_of(ledger.warehouse, table) for table in (GENERATIONS, MEMBERS, ASSIGNMENTS))
+    return read_history_floor_ms(properties, ledger.storage, ledger.cluster) or 0
 
 
 def _by_name(reach: Reach, names: Collection[str]) -> Iterator[Piece]:

@@ -30,6 +30,7 @@ from groupledger.transforms.incidents.log_facts import (
 )
 from groupledger.transforms.incidents.needed_steps import TIME, needed_steps, times_without_members
 from groupledger.transforms.incidents.offset_facts import (
+    PLACE,
     expiring,
     lost,
     modern,
@@ -187,7 +188,7 @@ def _sources(
         back = returns(tables.offset_events, *around)
         yield _Source("returns", back, "kafka_offset", back)
         at_ms = F.unix_millis("happened_at").alias("at_ms")
-        gone = lost(tables.offset_events).select("group_id", "kafka_offset", row_key(), at_ms)
+        gone = lost(tables.offset_events).select(*PLACE, "kafka_offset", row_key(), at_ms)
         yield _Source("lost", gone, "kafka_offset")
     if old is not None and tables.groups is not None:
         due = expiring(old, asked.watermarks)

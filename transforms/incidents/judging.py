@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 
 from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.incidents import INCIDENTS
-from groupledger.schemas.tables.table import column, struct
+from groupledger.schemas.tables.table import PARTITION, TOPIC, column, struct
 from groupledger.transforms.by_group import by_group
 from groupledger.transforms.incidents.commit_steps import NEXT_COLUMNS
 from groupledger.transforms.incidents.incidents import FACT_ORDER, OF_GROUP
@@ -57,7 +57,11 @@ OF_TABLE = INCIDENTS.without("cluster")
 WORD = (
     column("may_change_until_ms", T.LongType(), "Until then, time alone may change the group's incidents."),
     column("waits_for_commits", T.BooleanType(), "Whether any commit may change them."),
-    column("away_since_ms", T.LongType(), "When an offset was lost that the group has not come back for; or null."),
+    column(
+        "away",
+        T.ArrayType(struct(TOPIC, PARTITION, column("at_ms", T.LongType(), "When it was lost."))),
+        "The offsets that were lost, and that the group has not come back for.",
+    ),
 )
 """What `rules.settling` says of a judged group."""
 JUDGED = struct(*OF_TABLE, *WORD)

@@ -12,8 +12,8 @@ Sightings belong together if they are about
 - one fault of a coordinator, in all groups that it hit.
 
 Only the strongest evidence for a kind counts, and only its rows are the incident's proofs. An episode's id is a hash of
-what its first sighting is about, and of its time if an earlier episode of the group has that id. An incident's id is a
-hash of its episode's id and its kind.
+what its first sighting is about, and of its time where that may come again. An incident's id is a hash of its episode's
+id and its kind.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING
 from groupledger.schemas.kinds.incidents import (
     COMMIT_AHEAD_OF_END,
     LEADER_NEVER_SYNCED,
+    MEMBER_FLAPPING,
     OPEN_TRANSACTION_IN_TOPIC,
     REMOVALS,
-    RETENTION_OVERTAKES,
     ZOMBIE_COORDINATOR,
 )
 from groupledger.schemas.words import Evidence, words_of
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 EVIDENCE_ORDER = words_of(Evidence)
 COME_AGAIN = frozenset(
-    {LEADER_NEVER_SYNCED, ZOMBIE_COORDINATOR, OPEN_TRANSACTION_IN_TOPIC, COMMIT_AHEAD_OF_END, RETENTION_OVERTAKES}
+    {LEADER_NEVER_SYNCED, MEMBER_FLAPPING, ZOMBIE_COORDINATOR, OPEN_TRANSACTION_IN_TOPIC, COMMIT_AHEAD_OF_END}
 )
-"""Kinds of which a group may have two sightings with the same `happening`, also if they are about no member."""
+"""Kinds of which a group may have the same `happening` at different times."""
 _ID_CHARACTERS = 32
 
 
@@ -146,13 +146,16 @@ def episodes(sightings: Iterable[Sighting], rules: Rules) -> list[FoldedEpisode]
 
 
 def _names(first: Sighting) -> Iterator[tuple[str | int | None, ...]]:
-    """Yields names for the episode with this first sighting: longer ones, if an earlier episode has the one before."""
+    """Yields names for the episode with this first sighting: longer ones, if an earlier episode has the one before. The
+    first one can hardly be that of another episode, since the earlier episodes are not always known."""
+    name: tuple[str | int | None, ...] = (first.kind.name, first.happening)
     if first.member_id is not None:
-        name: tuple[str | int | None, ...] = ("member", first.member_id, first.claimed_generation)
-        yield name
+        name = ("member", first.member_id, first.claimed_generation)
+        if first.claimed_generation is not None:  # else all of its episodes would have the name
+            yield name
         name = (*name, first.happening)
-    else:
-        name = (first.kind.name, first.happening)
+    elif first.kind in COME_AGAIN:
+        name = (*name, first.first_ms)
     yield name
     yield from ((*name, first.first_ms, number) for number in count())
 

@@ -6,8 +6,8 @@ for a while after its last fact (`_wait_ms`), and for as long as one of its inci
 necessary, and never shorter.
 
 New commits alone are no reason to judge a group, as every group has them all the time. They are a reason where the
-first commit that comes decides: an offset was lost and its partition was not committed again, or no commit has passed a
-refused one.
+first commit that comes decides: no commit has passed a refused one, or an offset was lost, and its partition is
+committed again (`away`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ OF_REFUSALS = {kind.name for kind in INCIDENT_KINDS if kind.error_code is not No
 RECOVERS_WITHIN_MS = max(kind.recovers_within_ms or 0 for kind in INCIDENT_KINDS)
 KNOWN_WITHIN_MS = 600_000  # in which samples and coverage come that belong to a record
 ALWAYS_MS = 1 << 53
+AWAY = ("topic", "partition", "at_ms")
 _INSTANTS = {
     "generations": ("started_at", "current_state_at", "ended_at"),
     "rebalances": ("happened_at",),
@@ -42,8 +43,8 @@ def settling(facts: GroupFacts, rows: Sequence[Row], rules: Rules) -> Row:
     until_ms = max(_facts_ms(facts), default=0) + _wait_ms(facts, rules)
     return {
         "may_change_until_ms": ALWAYS_MS if is_open else until_ms,
-        "waits_for_commits": _waits_for_commits(facts, rows),
-        "away_since_ms": min((each["at_ms"] for each in _away(facts)), default=None),
+        "waits_for_commits": _waits_for_commits(rows),
+        "away": [{name: each[name] for name in AWAY} for each in _away(facts)],
     }
 
 
@@ -71,9 +72,8 @@ def _wait_ms(facts: GroupFacts, rules: Rules) -> int:
     return 2 * max(RECOVERS_WITHIN_MS, MARGIN_MS, KNOWN_WITHIN_MS, rules.open_ms) + int(join_phase_ms)
 
 
-def _waits_for_commits(facts: GroupFacts, rows: Sequence[Row]) -> bool:
-    is_exposed = any(row["kind"] in OF_REFUSALS and row["duplicates_min"] != row["duplicates_max"] for row in rows)
-    return is_exposed or bool(_away(facts))
+def _waits_for_commits(rows: Sequence[Row]) -> bool:
+    return any(row["kind"] in OF_REFUSALS and row["duplicates_min"] != row["duplicates_max"] for row in rows)
 
 
 def _away(facts: GroupFacts) -> list[Row]:

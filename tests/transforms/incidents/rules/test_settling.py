@@ -37,7 +37,7 @@ def test_waits_after_the_last_fact(given: dict[str, Any]) -> None:
     assert found == {
         "may_change_until_ms": LATER_MS + 2 * KNOWN_WITHIN_MS,
         "waits_for_commits": False,
-        "away_since_ms": None,
+        "away": [],
     }
 
 
@@ -49,13 +49,17 @@ def test_waits_for_a_join_phase() -> None:
 
 
 def test_open_incidents_and_commits() -> None:
-    """Goal: a group with an open incident is judged in every pass; one that lost an offset, or may have processed
-    records twice, with its next commit."""
+    """Goal: a group with an open incident is judged in every pass; one that may have processed records twice, with its
+    next commit."""
     row = {"is_open": True, "kind": REFUSAL, "duplicates_min": 1, "duplicates_max": 1}
     found = settling(facts(), [row], Rules())
-    assert found == {"may_change_until_ms": ALWAYS_MS, "waits_for_commits": False, "away_since_ms": None}
+    assert found == {"may_change_until_ms": ALWAYS_MS, "waits_for_commits": False, "away": []}
     row |= {"is_open": False, "duplicates_max": 2}
     assert settling(facts(), [row], Rules())["waits_for_commits"]
-    lost = [{"row_key": "r", "at_ms": LATER_MS}, {"row_key": "s", "at_ms": AT_MS}]
-    found = settling(facts(lost=lost), [], Rules())
-    assert (found["waits_for_commits"], found["away_since_ms"]) == (True, AT_MS)
+
+
+def test_lost_offsets() -> None:
+    """Goal: a group that lost an offset is judged when its partition is committed again."""
+    lost = {"topic": "t", "partition": 1, "at_ms": AT_MS}
+    found = settling(facts(lost=[{**lost, "row_key": "r", "kafka_offset": 7}]), [], Rules())
+    assert (found["waits_for_commits"], found["away"]) == (False, [lost])
