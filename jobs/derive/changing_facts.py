@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.lag_stretches import shortest_ms
 from groupledger.jobs.process.clock import DAY_MS
-from groupledger.jobs.warehouse.tables import every_row, is_open
-from groupledger.schemas.instants import instant_of_ms
+from groupledger.jobs.warehouse.tables import ended_since, every_row, is_open
 from groupledger.schemas.tables.committed_offsets import COMMITTED_OFFSETS
 from groupledger.schemas.tables.coverage import COVERAGE
 from groupledger.schemas.tables.generations import GENERATIONS
@@ -27,7 +26,7 @@ from groupledger.transforms.incidents.offset_facts import may_matter, old_offset
 from groupledger.transforms.lag.lag import sampled_within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -111,10 +110,7 @@ def _showing(
 ) -> DataFrame:
     """Returns the steps that rules may look at: suspicious ones, silences that are too long for the usual interval, and
     those with records that wait in a group that has no members, or had none lately, or rebalances."""
-
-    def is_recent(column: Callable[[str], Any]) -> Any:
-        return is_open(column) | (column("ended_at") >= instant_of_ms(max(as_of_ms - DAY_MS, 0)))
-
+    is_recent = ended_since(GENERATIONS, max(as_of_ms - DAY_MS, 0))
     empty = ledger.rows_within(GENERATIONS, is_recent).where("member_count = 0")
     found = [each.select("group_id") for each in (empty, known.get("rebalance_stretches"), held) if each is not None]
     stopped = reduce(lambda one, other: one.union(other), found)

@@ -19,7 +19,7 @@ from groupledger.jobs.derive.settled_faults import (
 from groupledger.jobs.process.clock import HOUR_MS
 from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.delta_log import dataset, rows_where, table_uri
-from groupledger.jobs.warehouse.tables import is_open
+from groupledger.jobs.warehouse.tables import ended_since
 from groupledger.schemas.instants import instant_of_ms, ms_of
 from groupledger.schemas.kinds.triggers import LEFT_LINES, REMOVED_LINES
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
@@ -114,7 +114,7 @@ def _searched(ledger: Ledger, before: Settled) -> Searched:
     from_ms = before.until_ms - STATED_WITHIN_MS if before.until_ms else None
     logged = _logged_events(ledger, from_ms)
     lines = [*before.lines, *(line for line in _lines(logged) if line.at_ms >= before.until_ms)]
-    is_recent = None if from_ms is None else is_open(pc.field) | (pc.field("left_at") >= instant_of_ms(from_ms))
+    is_recent = None if from_ms is None else ended_since(MEMBERS, from_ms)(pc.field)
     members = _columns(ledger, MEMBERS, (*MEMBER_COLUMNS, IS_OPEN.name), is_recent)
     departed = departures(members, _member_lines(logged, LEFT_LINES), _member_lines(logged, REMOVED_LINES))
     departed = pa.concat_tables([before.departures, departed.filter(pc.field("left_ms") >= before.until_ms)])

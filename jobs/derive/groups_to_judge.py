@@ -13,6 +13,7 @@ from groupledger.jobs.derive.reach import ToJudge, time_column
 from groupledger.jobs.derive.troubles import RELEASE, open_troubles
 from groupledger.jobs.warehouse.changed_rows import ChangedFiles, changed_rows, changed_since, groups_in, rows_of
 from groupledger.jobs.warehouse.delta_log import open_table
+from groupledger.jobs.warehouse.tables import is_among
 from groupledger.schemas.instants import LATEST_MS, instant_of_ms
 from groupledger.schemas.kafka.api_keys import JOINING_EPOCH
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
@@ -154,15 +155,16 @@ class Looked:
         for table, columns in BY_ROW:
             if not self._add(table, self._by_row(table, files[table], columns)):
                 return False
-        is_known = self._add(REQUESTS, self._of_requests(files[REQUESTS]))
-        is_known &= self._add(COMMIT_STEPS, self._of_steps(files[COMMIT_STEPS]))
-        is_known &= self._add_records(files[COORDINATOR_RECORDS])
         if files[COORDINATOR_RECORDS].removed or files[WATERMARKS].removed:
             self.new |= {*self._before.asked}
-        return is_known
+        return (
+            self._add(REQUESTS, self._of_requests(files[REQUESTS]))
+            and self._add(COMMIT_STEPS, self._of_steps(files[COMMIT_STEPS]))
+            and self._add_records(files[COORDINATOR_RECORDS])
+        )
 
     def _add(self, table: Table, rows: Changed | None) -> bool:
-        """Adds the groups of rows of a table; returns False if there is no answer."""
+        """Adds the groups of rows of a table. Returns False if it can't be known which groups have other rows."""
         if rows is None:
             return False
         added, removed = rows
@@ -173,7 +175,7 @@ class Looked:
         return table != COORDINATOR_EVENTS or not of_long_ago["group_id"].null_count
 
     def _has_other_incidents(self, files: ChangedFiles) -> bool:
-        """Returns whether somebody else changed incidents that are not final; a maintenance removes old ones."""
+        """Returns whether somebody else changed incidents that are not final. A maintenance removes old ones."""
         found = changed_rows(self._ledger, INCIDENTS, files, kept=["last_seen_at"])
         is_recent = pc.field("last_seen_at") >= self._final
         return found is None or any(rows.filter(is_recent).num_rows for rows in found)
@@ -183,8 +185,8 @@ class Looked:
         return changed_rows(self._ledger, table, files, columns, ["group_id", *([name] if name is not None else [])])
 
     def _of_requests(self, files: ChangedFiles) -> Changed | None:
-        """Returns the groups with requests that `wanted_requests` may take. These are all requests of a group with a
-        refused commit or a request without an answer, which `asked` has."""
+        """Returns the requests that `wanted_requests` may take. These are all requests of a group with a refused commit
+        or a request without an answer, which `asked` has."""
         added = rows_of(self._ledger, REQUESTS, files.added, REQUEST_COLUMNS)
         removed = rows_of(self._ledger, REQUESTS, files.removed, ("group_id",))
         if added is None or removed is None:
@@ -192,7 +194,7 @@ class Looked:
         api, code = pc.field("api"), pc.field("error_code")
         is_wanted = code.is_null() | code.isin([*INCIDENT_ERRORS]) | api.isin([*NO_HEARTBEATS])
         is_wanted |= api.isin([*EPOCH_HEARTBEAT_NAMES]) & (pc.field("generation") <= JOINING_EPOCH)
-        is_wanted |= pc.field("group_id").isin(_texts(self._before.asked))
+        is_wanted |= is_among("group_id", self._before.asked)
         return added.filter(is_wanted), removed
 
     def _add_records(self, files: ChangedFiles) -> bool:
@@ -204,10 +206,10 @@ class Looked:
         if added is None:
             return False
         is_commit = pc.field("record_type") == "offset_commit"
-        is_telling = ~is_commit | pc.field("group_id").isin(_texts(self._before.by_commits))
+        is_telling = ~is_commit | is_among("group_id", self._before.by_commits)
         self.new |= groups_in(added.filter(is_telling))
         if away:
-            commits = added.filter(is_commit & pc.field("group_id").isin(_texts(self._before.away)))
+            commits = added.filter(is_commit & is_among("group_id", self._before.away))
             places = [pc.struct_field(commits["offset_commit"], name) for name in ("topic", "partition")]
             committed = pa.table([commits["group_id"], *places], ["group_id", "topic", "partition"])
             found = committed.group_by(committed.column_names).aggregate([]).to_pylist()
@@ -228,9 +230,5 @@ class Looked:
         at_ms, next_ms = (rows[name].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()) for name in STEP_COLUMNS[:2])
         usual_ms = pc.multiply(rows["interval_ms"].cast(pa.float64()), self._gap_intervals)
         is_long = pc.fill_null(pc.greater_equal(pc.subtract(next_ms, at_ms), usual_ms), False)
-        is_telling = pc.and_(is_long, pc.is_in(rows["group_id"], _texts(self._before.met)))
+        is_telling = pc.and_(is_long, pc.is_in(rows["group_id"], pa.array(self._before.met, pa.string())))
         return rows.filter(pc.or_(pc.equal(rows["is_suspect"], 1), is_telling)), rows.slice(0, 0)
-
-
-def _texts(names: Iterable[str]) -> pa.Array:
-    return pa.array([*names], pa.string())

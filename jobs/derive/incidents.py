@@ -47,7 +47,7 @@ from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.first_fold import is_history_made
 from groupledger.jobs.warehouse.judged_logs import note_judged
 from groupledger.jobs.warehouse.known_until import note_until, noted_until
-from groupledger.jobs.warehouse.tables import NAMED_MAX, frame_of
+from groupledger.jobs.warehouse.tables import NAMED_MAX, frame_of, is_among
 from groupledger.jobs.warehouse.topic_until import topic_until_ms
 from groupledger.jobs.warehouse.upsert import replace_changed
 from groupledger.schemas.arrow import arrow_schema
@@ -77,7 +77,7 @@ from groupledger.transforms.incidents.judging import (
 from groupledger.transforms.incidents.rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -138,8 +138,7 @@ def _judge(run: Judging, present: Present, known: Mapping[str, DataFrame], befor
     if run.silent_ms - before.all_at_ms >= interval_ms:
         groups = replace(groups, names=None)
     names = groups.names
-    away_since = {name: min(at_ms for *_, at_ms in lost) for name, lost in before.away.items() if lost}
-    plan = Plan(ledger, groups, before.until_ms, away_since, run.rules.final_after_ms)
+    plan = Plan(ledger, groups, before, run.rules.final_after_ms)
     for piece in plan.pieces():
         run.judge(known, piece, plan)
     ledger.give_way()
@@ -224,7 +223,8 @@ class Judging:
     troubles: dict[str, Trouble] = field(default_factory=dict)
 
     def judge(self, known: Mapping[str, DataFrame], piece: Piece, plan: Plan) -> None:
-        """Judges the groups of a piece; those by all of their past of which the piece turns out to lack something."""
+        """Judges the groups of a piece. If the piece lacks something of a group, that group is judged by all of its
+        past."""
         self.ledger.give_way()
         names, reach = piece.names, piece.reach
         tables = incident_tables(self.ledger, self.steps, known, self.keep, names, reach)
@@ -232,13 +232,17 @@ class Judging:
         facts = facts_of(tables, self.rules, self.silent_ms, asking)
         report = gathering(self.ledger)
         shared = replace(self.shared, faults=reach.faults(self.shared.faults))
-        every = judged(facts, self.rules, self.as_of_ms, report, shared).toArrow().filter(~_is_of(piece.others))
+        every = (
+            judged(facts, self.rules, self.as_of_ms, report, shared)
+            .toArrow()
+            .filter(~is_among("group_id", piece.others))
+        )
         again = plan.met_before(reach.judged(_incidents_in(every)), reach)
-        is_meant = ~_is_of({*piece.others, *again})
+        is_meant = ~is_among("group_id", {*piece.others, *again})
         words = every.filter(pc.field("incident_id").is_null() & is_meant)
         self.words += words.select(["group_id", *(each.name for each in WORD)]).to_pylist()
         self.found.append(reach.judged(_incidents_in(every.filter(is_meant))))
-        is_of_piece = is_meant if names is None else _is_of(names) & is_meant
+        is_of_piece = is_meant if names is None else is_among("group_id", names) & is_meant
         self.replaced.append(is_of_piece & reach.replaced(self.found[-1]["incident_id"].to_pylist()))
         self.since_ms |= dict.fromkeys((None,) if names is None else names, reach.since_ms or 0)
         self.asked |= asking.groups
@@ -262,11 +266,6 @@ class Judging:
         rows = pa.concat_tables([*found, of_cluster] if is_other else found)
         rows = rows.append_column("cluster", pa.array([self.ledger.cluster] * rows.num_rows, pa.string()))
         replace_changed(self.ledger, INCIDENTS, rows, reduce(or_, replaced))
-
-
-def _is_of(names: Collection[str]) -> pc.Expression:
-    """Returns the condition for rows of some groups."""
-    return pc.field("group_id").isin(pa.array([*names], pa.string()))
 
 
 def _incidents_in(rows: pa.Table) -> pa.Table:

@@ -28,9 +28,8 @@ from groupledger.jobs.ingest.samples import append_rows, batch_of, last_sampled_
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.ledger import known_positions, records_since
 from groupledger.jobs.warehouse.source import read_source
-from groupledger.jobs.warehouse.tables import collect, every_row, is_open
+from groupledger.jobs.warehouse.tables import collect, ended_since, every_row, is_open
 from groupledger.jobs.warehouse.upsert import append
-from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coverage import COVERAGE
@@ -77,8 +76,7 @@ if TYPE_CHECKING:
 
     from groupledger.jobs.derive.lag_seeds import Seeds
     from groupledger.jobs.warehouse.ledger import Ledger
-    from groupledger.jobs.warehouse.tables import Condition, Tables
-    from groupledger.schemas.tables.table import Table
+    from groupledger.jobs.warehouse.tables import Tables
     from groupledger.transforms.lag.rules import GroupHistory, LagRow
     from groupledger.transforms.troubles import Report
 
@@ -181,12 +179,7 @@ def inputs_of(tables: Tables, part: list[tuple[int, dict[int, End]]], seeds: See
 def _history(tables: Tables, since_ms: int | None) -> Iterator[DataFrame]:
     """Yields the rows of each ownership table that are open or ended at `since_ms` or later; all rows if it is None."""
     for table in HISTORY:
-        yield tables.rows_within(table, every_row if since_ms is None else _ended_since(table, since_ms))
-
-
-def _ended_since(table: Table, since_ms: int) -> Condition:
-    since = instant_of_ms(since_ms)
-    return lambda column: is_open(column) | (column(str(table.end_column)) >= since)
+        yield tables.rows_within(table, every_row if since_ms is None else ended_since(table, since_ms))
 
 
 def rounds_after(tables: Tables, last_ms: int) -> list[tuple[int, dict[int, End]]]:

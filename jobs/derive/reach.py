@@ -18,16 +18,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from groupledger.jobs.process.chunks import chunks
 from groupledger.jobs.warehouse.delta_log import properties_of
 from groupledger.jobs.warehouse.ledger import ingested_since
 from groupledger.jobs.warehouse.retention import read_history_floor_ms
-from groupledger.jobs.warehouse.tables import NAMED_MAX, every_row, is_open
+from groupledger.jobs.warehouse.tables import NAMED_MAX, ended_since, every_row, is_among
 from groupledger.schemas.instants import instant_of_ms, ms_of
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
 from groupledger.schemas.tables.coordinator_events import COORDINATOR_EVENTS
@@ -39,8 +39,11 @@ from groupledger.schemas.tables.requests import REQUESTS
 from groupledger.schemas.tables.watermarks import WATERMARKS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    import pyarrow as pa
+
+    from groupledger.jobs.derive.judged_groups import Judged
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.tables import Condition
     from groupledger.schemas.tables.table import Table
@@ -70,15 +73,13 @@ class Reach:
             return every_row
         if table == COORDINATOR_RECORDS:
             return ingested_since(self.since_ms)
+        if table.end_column is not None:
+            return ended_since(table, self.since_ms)
         since = instant_of_ms(self.since_ms)
         if table == WATERMARKS:
             return lambda column: column("sample_date") >= since.date()
         name = time_column(table)
-        if name is None:
-            return every_row
-        if table.end_column is None:
-            return lambda column: column(name) >= since
-        return lambda column: is_open(column) | (column(name) >= since)
+        return every_row if name is None else lambda column: column(name) >= since
 
     def faults(self, faults: Iterable[CoordinatorFault]) -> list[CoordinatorFault]:
         return [fault for fault in faults if self.since_ms is None or fault.until_ms >= self.since_ms]
@@ -86,7 +87,7 @@ class Reach:
     def replaced(self, incidents: Collection[str]) -> pc.Expression:
         """Returns the condition for rows of the table that a pass replaces: those that it judges, and those with the
         ids of the `incidents` that it found, as far back as it reads."""
-        is_same = pc.field("incident_id").isin(_texts(incidents))
+        is_same = is_among("incident_id", incidents)
         if self.final_ms is None:
             return is_same | _goes_on_after(self.floor_ms)
         is_read = pc.field("last_seen_at") >= instant_of_ms(self.since_ms or 0)
@@ -99,10 +100,6 @@ class Reach:
 
 def _goes_on_after(at_ms: int) -> pc.Expression:
     return pc.field("is_open") | (pc.field("last_seen_at") >= instant_of_ms(at_ms))
-
-
-def _texts(names: Collection[str]) -> pa.Array:
-    return pa.array([*names], pa.string())
 
 
 @dataclass(frozen=True)
@@ -125,29 +122,33 @@ class ToJudge:
 
 
 class Plan:
-    """Says in which pieces groups are judged. The last pass knew everything until `until_ms`, `away` has when groups
-    first lost an offset that they had not come back for, and incidents are final after `after_ms`."""
+    """Says in which pieces groups are judged, if incidents are final after `after_ms`."""
 
-    def __init__(self, ledger: Ledger, groups: ToJudge, until_ms: int, away: Mapping[str, int], after_ms: int) -> None:
-        self._ledger, self._groups, self._after_ms = ledger, groups, after_ms
-        self._away = {name: at_ms for name, at_ms in away.items() if name in groups.back}
-        self.whole = Reach(floor_ms=_history_floor_ms(ledger))
-        self._final_ms = max(until_ms - after_ms, 0)
+    def __init__(self, ledger: Ledger, groups: ToJudge, before: Judged, after_ms: int) -> None:
+        self._ledger, self._groups, self._before, self._after_ms = ledger, groups, before, after_ms
+        self._final_ms = max(before.until_ms - after_ms, 0)
         self._near = Reach(max(self._final_ms - after_ms, 0), self._final_ms)
-        self._stored = self._stored_episodes()
 
-    def _stored_episodes(self) -> pa.Table:
+    @cached_property
+    def whole(self) -> Reach:
+        properties = (properties_of(self._ledger.warehouse, table) for table in (GENERATIONS, MEMBERS, ASSIGNMENTS))
+        return Reach(floor_ms=read_history_floor_ms(properties, self._ledger.storage, self._ledger.cluster) or 0)
+
+    @cached_property
+    def _stored(self) -> pa.Table:
         """Returns the incidents of the groups that did not end before the nearest reach."""
         is_near = pc.field("last_seen_at") >= instant_of_ms(self._near.since_ms or 0)
-        names = () if self._groups.whole is None else self._groups.names
+        names = self._groups.names
         if names is not None and len(names) <= NAMED_MAX:
-            is_near &= pc.field("group_id").isin(_texts(names))
+            is_near &= is_among("group_id", names)
         return self._ledger.arrow(INCIDENTS, is_near, _EPISODE)
 
     def pieces(self) -> Iterator[Piece]:
         names, whole = self._groups.names, self._groups.whole
         if whole is None:
             yield Piece(self.whole, None)
+            return
+        if names is not None and not names:
             return
         far: defaultdict[int, set[str]] = defaultdict(set)
         for name, first_ms in self._needed_ms().items():
@@ -160,16 +161,20 @@ class Plan:
             yield from _by_name(self._near, {*names} - others)
         for since_ms, of_reach in sorted(far.items()):
             yield from _by_name(Reach(since_ms, self._final_ms), of_reach)
-        yield from _by_name(self.whole, whole)
+        if whole:
+            yield from _by_name(self.whole, whole)
 
     def _needed_ms(self) -> dict[str, int]:
         """Returns, by group, when the first episode began that is not final, or its first offset was lost that somebody
         came back for."""
         episodes = self._near.judged(self._stored)["episode_id"].to_pylist()
-        rows = self._stored.filter(pc.field("episode_id").isin(_texts(episodes)))
+        rows = self._stored.filter(is_among("episode_id", episodes))
         first = rows.group_by("group_id").aggregate([("first_seen_at", "min")]).to_pylist()
         begun = {row["group_id"]: ms_of(row["first_seen_at_min"]) for row in first if row["group_id"] is not None}
-        return begun | {name: min(at_ms, begun.get(name, at_ms)) for name, at_ms in self._away.items()}
+        for name in self._before.away.keys() & {*self._groups.back}:
+            lost_ms = min(at_ms for *_, at_ms in self._before.away[name])
+            begun[name] = min(lost_ms, begun.get(name, lost_ms))
+        return begun
 
     def _since_ms(self, first_ms: int) -> int:
         """Returns an instant at least `after_ms` before another one: few different ones, since each of them takes
@@ -185,18 +190,13 @@ class Plan:
         if reach.since_ms is None:
             return set()
         of_members = rows.filter(pc.field("member_id").is_valid())["episode_id"].to_pylist()
-        found = rows.filter(pc.field("episode_id").isin(_texts(of_members)))["incident_id"].to_pylist()
+        found = rows.filter(is_among("episode_id", of_members))["incident_id"].to_pylist()
         new = {*found} - {*self._stored["incident_id"].to_pylist()}
         if not new:
             return set()
         is_older = pc.field("last_seen_at") < instant_of_ms(reach.since_ms)
-        older = self._ledger.arrow(INCIDENTS, is_older & pc.field("incident_id").isin(_texts(new)), ["group_id"])
+        older = self._ledger.arrow(INCIDENTS, is_older & is_among("incident_id", new), ["group_id"])
         return {*older["group_id"].to_pylist()}
-
-
-def _history_floor_ms(ledger: Ledger) -> int:
-    properties = (properties_of(ledger.warehouse, table) for table in (GENERATIONS, MEMBERS, ASSIGNMENTS))
-    return read_history_floor_ms(properties, ledger.storage, ledger.cluster) or 0
 
 
 def _by_name(reach: Reach, names: Collection[str]) -> Iterator[Piece]:

@@ -21,11 +21,12 @@ from groupledger.jobs.process.outside import of_the_table
 from groupledger.jobs.warehouse.delta_log import dataset, few_rows, has_row, open_table, rows_where, table_uri
 from groupledger.jobs.warehouse.migrate import with_all_columns
 from groupledger.schemas.arrow import arrow_schema
+from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.table import IS_OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -46,6 +47,18 @@ def every_row(_: Callable[[str], Any]) -> bool:
 def is_open(column: Callable[[str], Any]) -> Any:
     """Returns the expression for rows that have not ended (a `Condition`)."""
     return column(IS_OPEN.name) == 1
+
+
+def ended_since(table: Table, since_ms: int) -> Condition:
+    """Returns the condition for the rows of a table with an `end_column` that are open, or ended at an instant or
+    later."""
+    since = instant_of_ms(since_ms)
+    return lambda column: is_open(column) | (column(str(table.end_column)) >= since)
+
+
+def is_among(column: str, names: Iterable[str]) -> pc.Expression:
+    """Returns the condition of pyarrow that a column has one of some names, of which there may be none."""
+    return pc.field(column).isin(pa.array([*names], pa.string()))
 
 
 @dataclass(frozen=True)

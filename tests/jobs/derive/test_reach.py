@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from groupledger.jobs.derive.judged_groups import Judged
 from groupledger.jobs.derive.reach import Piece, Plan, Reach, ToJudge
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.schemas.arrow import arrow_schema
@@ -68,8 +69,8 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def plan(ledger: Ledger, groups: ToJudge, **away: int) -> Plan:
-    since = {name: day * DAY_MS for name, day in away.items()}
-    return Plan(ledger, groups, NOW_DAY * DAY_MS, since, AFTER_DAYS * DAY_MS)
+    lost = {name: [["orders", 0, day * DAY_MS]] for name, day in away.items()}
+    return Plan(ledger, groups, Judged(until_ms=NOW_DAY * DAY_MS, away=lost), AFTER_DAYS * DAY_MS)
 
 
 def test_groups_with_something_that_began_long_ago(ledger: Ledger) -> None:
