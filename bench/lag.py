@@ -2,7 +2,7 @@
 reads a topic of its own, or with --topics groups share so many. With --moving only that share of the groups lags and
 commits; the others have read everything, nothing is written for them, and they commit nothing.
 
-    memory   takes in commits, computes and sums up rows, and writes the metrics, as the monitor does in the driver
+    memory   takes in commits, computes and sums up rows, and writes metrics and rows, as the monitor does in the driver
     table    computes the same rounds in Spark, as `groupledger pipeline` does (with --table)
 
 It prints the seconds for each round: median and maximum of the rounds after the first ten. It prints the processor
@@ -17,34 +17,39 @@ import argparse
 import resource
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from prometheus_client.exposition import choose_encoder
 
+from groupledger.jobs.kafka.sampling import SampledGroupState, SampledRound, SampledWatermark
+from groupledger.jobs.monitor.commits import COMMIT_COLUMNS, commits_of
 from groupledger.jobs.monitor.exposition import Published
-from groupledger.jobs.monitor.lag_metrics import Summed, lag_metrics
-from groupledger.jobs.monitor.partition_lines import PartitionLines
+from groupledger.jobs.monitor.state import MonitorState
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.process.garbage import collector_rests
 from groupledger.jobs.process.settings import load_settings
+from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.kafka.topic_partition import TopicPartition
 from groupledger.transforms.coverage.rules.losses import LogLosses
+from groupledger.transforms.lag.lag import lag_table
 from groupledger.transforms.lag.rules import (
     Commit,
     End,
     GroupFacts,
+    GroupHistory,
     LagRules,
-    LagState,
+    OffsetRange,
     Owner,
-    Rollups,
     Round,
     Watermark,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import DataFrame
 
@@ -105,6 +110,26 @@ class Load:
             for group in range(self.groups)
         }
 
+    def histories(self) -> dict[str, GroupHistory]:
+        """Returns intervals that hold for good, from which the monitor makes `facts`."""
+        always = OffsetRange(-1, None)
+        return {
+            group_id: GroupHistory(
+                [(always, True)],
+                [(always, place, owner) for place, owner in of.owners.items()],
+                [(always, of.subscribed_topics)],
+            )
+            for group_id, of in self.facts().items()
+        }
+
+    def sampled(self, number: int) -> SampledRound:
+        """Returns `round` as the brokers give it."""
+        read = self.round(number)
+        ends = [SampledWatermark(OFFSETS_TOPIC, each, 0, end.offset, end.offset) for each, end in read.ends.items()]
+        others = [SampledWatermark(*place, *watermark[1:4]) for place, watermark in read.watermarks.items()]
+        states = tuple(SampledGroupState(f"group-{each}", "classic", "Stable") for each in range(self.groups))
+        return SampledRound(read.sampled_at_ms, (*ends, *others), states, {}, {})
+
     def commits(self, number: int) -> Iterator[tuple[str, str, int, Commit]]:
         first = number * self.groups * self.partitions
         committed_at_ms = START_MS + number * ROUND_MS - 1_000
@@ -135,35 +160,55 @@ def topic_of(group: int, topics: int) -> str:
 
 
 def in_memory(load: Load, rounds: int) -> None:
-    state, facts, limits = LagState(), load.facts(), load_settings().metrics
-    summed, written = Rollups(), PartitionLines()
-    seconds: dict[str, list[float]] = {"absorb and compute": [], "sum up": [], "metrics": [], "all, processor time": []}
-    rows, exposition = [], b""
+    ledger: Any = SimpleNamespace(settings=load_settings(), cluster="bench")
+    state = MonitorState(ledger)
+    state._histories = load.histories()  # noqa: SLF001 - of a ledger that is not there
+    names = ("commits", "rows and sums", "metrics", "rows for the table", "all, processor time")
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    exposition, held = b"", None
     encoder, _ = choose_encoder("")
     for number in range(rounds + WARM_UP):
-        read, commits = load.round(number), list(load.commits(number))
+        sampled, commits = load.sampled(number), commit_rows(load.commits(number))
         times = [time.perf_counter()]
         cpu = time.process_time()
         with collector_rests():
-            for commit in commits:
-                state.commit(*commit)
-            rows = list(state.round(read, facts))
+            state.take(commits_of(commits))
             times.append(time.perf_counter())
-            at_rest = {**state.at_rest}
-            sums = summed.of(rows, at_rest)
+            state.compute(sampled, range(OFFSETS_PARTITIONS))
             times.append(time.perf_counter())
-            metrics = lag_metrics("bench", Summed(rows, sums, at_rest), {}, limits, written=written)
-            exposition = Published([*metrics]).encoded(encoder)
+            exposition = Published([*state.metrics(1.0)]).encoded(encoder)
+            times.append(time.perf_counter())
+            held = lag_table(state.rows)
             times.append(time.perf_counter())
         took = [later - earlier for earlier, later in pairwise(times)]
         if number >= WARM_UP:
             for name, value in zip(seconds, [*took, time.process_time() - cpu], strict=True):
                 seconds[name].append(value)
-    assert len(rows) == load.groups * load.partitions
+    assert held is not None
+    assert held.num_rows == load.groups * load.partitions
     memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
-    print(f"{len(rows):,} partitions of groups a round, {len(exposition) / 1e6:.0f} MB of metrics, {memory_mb:,.0f} MB")
+    size_mb = len(exposition) / 1e6
+    print(f"{held.num_rows:,} partitions of groups a round, {size_mb:.0f} MB of metrics, {memory_mb:,.0f} MB of memory")
     for name, values in seconds.items():
         print(f"  {name:<22} {statistics.median(values):6.2f} s, at most {max(values):.2f} s", flush=True)
+
+
+def commit_rows(commits: Iterable[tuple[str, str, int, Commit]]) -> pa.Table:
+    """Returns commits as a monitor gets them from Spark."""
+    rows = [(*place, *astuple(commit)[: len(COMMIT_COLUMNS) - len(place)]) for *place, commit in commits]
+    types = (
+        pa.string(),
+        pa.string(),
+        pa.int32(),
+        pa.int64(),
+        pa.int64(),
+        pa.int32(),
+        pa.int64(),
+        pa.string(),
+        pa.int32(),
+    )
+    columns = zip(*rows, strict=True) if rows else [()] * len(types)
+    return pa.table(list(map(pa.array, columns, types)), COMMIT_COLUMNS)
 
 
 def through_spark(load: Load) -> None:

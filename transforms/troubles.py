@@ -25,12 +25,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    Row = dict[str, Any]
-    Rule = Callable[[Any, Any], Iterable[Row]]
-    """Takes the key of a group and what is to be judged of it."""
     Report = Callable[[Any, Exception], None]
     """Takes the key of a group on which a rule failed, and the error."""
 
+Row = TypeVar("Row")
 Batch = TypeVar("Batch")
 Value = TypeVar("Value")
 TEXT_MAX = 200  # characters of an error's own text, which may quote what a client wrote
@@ -79,7 +77,7 @@ def reason_of(error: BaseException) -> str:
 
 def judged(
     groups: Iterable[tuple[Any, Any]],
-    rule: Rule,
+    rule: Callable[[Any, Any], Iterable[Row]],
     make: Callable[[list[Row]], Batch],
     report: Report,
     rows_max: int,
@@ -112,7 +110,9 @@ def each_judged(groups: Iterable[tuple[str, Any]], rule: Callable[[Any], Value],
     return found
 
 
-def _rows_of(key: Any, what: Any, rule: Rule, report: Report) -> Iterator[tuple[Any, Row]]:
+def _rows_of(
+    key: Any, what: Any, rule: Callable[[Any, Any], Iterable[Row]], report: Report
+) -> Iterator[tuple[Any, Row]]:
     try:
         for row in rule(key, what):
             yield key, row

@@ -48,7 +48,8 @@ class RetentionAhead:
         partition where that is first. Groups without a forecast are left out. `windows` has the recent commits, by
         group and partition."""
         found: dict[str, float] = {}
-        for row in rows:
+        moving = (row for row in rows if (row.topic, row.partition) in self._moves)
+        for row in moving:
             place = TopicPartition(row.topic, row.partition)
             window = windows.get(row.group_id, {}).get(place)
             left_s = None if window is None or row.lag is None else self._overtakes(row, place, window)

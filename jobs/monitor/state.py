@@ -38,7 +38,7 @@ from groupledger.jobs.monitor.activity import (
     events_of,
 )
 from groupledger.jobs.monitor.activity_metrics import GroupActivity, PartitionSpread, holding_of
-from groupledger.jobs.monitor.commits import commits_in
+from groupledger.jobs.monitor.commits import commits_in, in_log_order
 from groupledger.jobs.monitor.expiry_ahead import ExpiryAhead
 from groupledger.jobs.monitor.group_info import NO_INFO, GroupInfo
 from groupledger.jobs.monitor.lag_metrics import Summed, lag_metrics
@@ -48,6 +48,7 @@ from groupledger.jobs.monitor.retention_ahead import RetentionAhead
 from groupledger.jobs.monitor.rules import Elections
 from groupledger.jobs.monitor.timed_rows import rows_with_times
 from groupledger.jobs.process.clock import now_ms
+from groupledger.jobs.process.garbage import collector_rests
 from groupledger.jobs.process.selection import chosen_rows
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.added_files import added_since
@@ -63,7 +64,6 @@ from groupledger.schemas.tables.members import MEMBERS
 from groupledger.schemas.tables.rebalance_stats import REBALANCE_STATS
 from groupledger.schemas.tables.rebalances import REBALANCES
 from groupledger.schemas.words import StatsWindow, TroubledStep
-from groupledger.transforms.lag.lag import commit_events
 from groupledger.transforms.lag.rules import (
     End,
     GroupHistory,
@@ -75,12 +75,11 @@ from groupledger.transforms.lag.rules import (
     rollup,
 )
 from groupledger.transforms.lag.rules import Round as LagRound
-from groupledger.transforms.lag.rules.of_group import commit_of
 from groupledger.transforms.lag.rules.resting import resting_places, standing_places
 from groupledger.transforms.troubles import each_judged, reporting_to
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     from prometheus_client import Metric
@@ -89,12 +88,14 @@ if TYPE_CHECKING:
     from groupledger.jobs.monitor.activity import Event
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.tables import ClusterTables, Tables
-    from groupledger.transforms.lag.rules import GroupFacts, LagRow, Rollup
+    from groupledger.transforms.lag.rules import Commit, GroupFacts, LagRow, Rollup
     from groupledger.transforms.lag.rules.resting import Resting
     from groupledger.transforms.troubles import Trouble
 
-# With more new rows than this, it is cheaper to read the ones needed from the table.
+# With more new rows than this, and than so many for each partition of a group, it is cheaper to read the ones needed
+# from the table.
 ROWS_FOLLOWED_MAX = 200_000
+ROWS_FOLLOWED_OF_PARTITION = 5
 # So many rounds may wait in memory for the writer, which is slow while Spark is cold or the history is at work.
 ROUNDS_WAITING_MAX = 3
 # After every record: gives the rows that have not ended.
@@ -120,7 +121,7 @@ class MonitorState:
         self._objectives = LiveObjectives(ledger.settings)
         self._topics: set[str] | None = None
         self._version = 0
-        self._rows: list[LagRow] = []
+        self.rows: list[LagRow] = []  # of the last round
         self.sampled_at_ms: int | None = None  # of the last round
         self.unwritten = 0  # rounds that were left out of the tables
         self._shown: Sequence[LagRow] = ()  # those of them that metrics are about
@@ -151,7 +152,8 @@ class MonitorState:
         ledger = self._ledger
         # Before the table is read: commits that come twice are passed over, and none must be left out.
         self._version = ledger.version(COORDINATOR_RECORDS)
-        self._lag = recover_state(ledger, self._rules, self._report)
+        with collector_rests():
+            self._lag = recover_state(ledger, self._rules, self._report)
         self._topics = sampled_topics(ledger)
 
     def _restore_objectives(self) -> None:
@@ -176,7 +178,8 @@ class MonitorState:
         if not is_history_made(self._ledger.storage, self._ledger.cluster):
             return  # the tables have owners of the past, as if they were those of now
         unread: dict[str, Trouble] = {}
-        self._histories = group_histories(self._ledger, reporting_to(unread))
+        with collector_rests():
+            self._histories = group_histories(self._ledger, reporting_to(unread))
         self._unread = unread
         self._infos = group_infos(self._ledger)
         self._lag.losses = log_losses(self._ledger)
@@ -185,19 +188,21 @@ class MonitorState:
         """Reads the commits that the ingest has added to `coordinator_records` since the last call."""
         files = added_since(self._ledger, COORDINATOR_RECORDS, self._version)
         self._lag.losses = with_thinned(self._ledger, self._lag.losses)
-        if files.row_count > ROWS_FOLLOWED_MAX:
+        partitions = sum(map(len, self._lag.groups.values()))
+        if files.row_count > max(ROWS_FOLLOWED_MAX, ROWS_FOLLOWED_OF_PARTITION * partitions):
             commits = commits_in(self._ledger, files).where(~F.col("is_tombstone"))
             self._commits.update(dict(commits.groupBy("group_id").count().collect()))
             self.recover()
             return
         if files.paths:
-            events = commit_events(commits_in(self._ledger, files))
-            for row in events.orderBy("kafka_partition", "kafka_offset").collect():
-                self._lag.commit(
-                    row.group_id, row.topic, row.partition, commit_of({**row.asDict(), "high_watermark": None})
-                )
-                self._commits[row.group_id] += row.committed_offset is not None
+            self.take(in_log_order(commits_in(self._ledger, files)))
         self._version = files.version
+
+    def take(self, commits: Iterable[tuple[str, str, int, Commit]]) -> None:
+        """Takes commits of (group, topic, partition), in the order of each partition of the log."""
+        for group_id, topic, partition, commit in commits:
+            self._lag.commit(group_id, topic, partition, commit)
+            self._commits[group_id] += commit.committed_offset is not None
 
     # A round
 
@@ -209,12 +214,12 @@ class MonitorState:
     def resting(self) -> dict[TopicPartition, Resting]:
         """Returns the partitions where, in the last round, a group had committed all but a few offsets, which may be
         transaction markers alone."""
-        return resting_places(self._rows)
+        return resting_places(self.rows)
 
     def standing(self) -> dict[TopicPartition, int]:
         """Returns, for each partition where a group had the same committed offset in the last two rounds, the highest
         such offset."""
-        return standing_places(self._rows)
+        return standing_places(self.rows)
 
     def compute(self, sampled: SampledRound, passed: Collection[int]) -> None:
         """Computes the lag of a round. `passed` are the partitions of `__consumer_offsets` that the ingest has read up
@@ -225,16 +230,16 @@ class MonitorState:
         facts = each_judged(of_sample.items(), self._facts, self._report)
         facts |= each_judged(others, lambda history: history.facts_at(NOW, None), self._report)
         rows = list(self._lag.round(lag_round(sampled, passed), facts))
-        self._rows = [row for row in rows if row.group_id not in self._troubles]
+        self.rows = [row for row in rows if row.group_id not in self._troubles]
         holdings = each_judged(facts.items(), lambda of: holding_of(of.owners.values()), self._report)
         self._holdings = {name: holding for name, holding in holdings.items() if holding is not None}
         self._elections.look(
             (row.partition, row.leader_epoch) for row in sampled.watermarks if row.topic == OFFSETS_TOPIC
         )
         self._states = sampled.group_states
-        self._objectives.observe(sampled.sampled_at_ms, self._rows)
-        self._retention.look(self._rows)
-        self._shown = chosen_rows(self._ledger.settings.selection, self._rows)
+        self._objectives.observe(sampled.sampled_at_ms, self.rows)
+        self._retention.look(self.rows)
+        self._shown = chosen_rows(self._ledger.settings.selection, self.rows)
         self._at_rest = {**self._lag.at_rest}
         self.rollups = self._sums.of(self._shown, self._at_rest)
         subscribed = {topic for row in sampled.group_states for topic in row.subscribed_topics or ()}
@@ -281,7 +286,7 @@ class MonitorState:
         troubles, self._troubles = self._troubles, {}
         is_queued = len(self._writing) < ROUNDS_WAITING_MAX
         if is_queued:
-            self._writing.append(self._writer.submit(self._append, sampled, self._rows, self._unread | troubles))
+            self._writing.append(self._writer.submit(self._append, sampled, self.rows, self._unread | troubles))
         else:
             self.unwritten += 1
         return is_queued
@@ -316,12 +321,13 @@ def lag_round(sampled: SampledRound, passed: Collection[int]) -> LagRound:
     ends: dict[int, End] = {}
     watermarks: dict[TopicPartition, Watermark] = {}
     for row in sampled.watermarks:
-        if row.offsets is None:
+        offsets = row.offsets
+        if offsets is None:
             continue
-        _, high_watermark, last_stable_offset = row.offsets
+        _, high_watermark, last_stable_offset = offsets
         if row.topic != OFFSETS_TOPIC:
             identity = (row.leader_epoch, row.topic_id, row.markers_at_end)
-            watermark = Watermark(sampled.sampled_at_ms, *row.offsets, *identity)
+            watermark = Watermark(sampled.sampled_at_ms, *offsets, *identity)
             watermarks[TopicPartition(row.topic, row.partition)] = watermark
         elif row.partition in passed:
             ends[row.partition] = End(last_stable_offset, is_behind=last_stable_offset < high_watermark)

@@ -102,7 +102,7 @@ def test_what_is_excluded_has_no_metrics() -> None:
     assert not any("0" in names for _, *names in found)
     assert found["kafka_consumergroup_group_offset", "1", "a", "orders"] == 9
     assert found["kafka_consumergroup_group_topic_partitions_without_lag", "a", "orders"] == 1
-    assert [row.lag for row in state._rows] == [6, None]
+    assert [row.lag for row in state.rows] == [6, None]
 
 
 def test_a_partition_that_is_not_read_in_time_keeps_its_end() -> None:
@@ -113,7 +113,7 @@ def test_a_partition_that_is_not_read_in_time_keeps_its_end() -> None:
     state._lag.commit("a", "orders", 0, Commit(8, BEGAN_MS, 0, 25))
     state._lag.commit("b", "orders", 0, Commit(8, BEGAN_MS, 1, 7))
     state.compute(sampled(2, {0: 30, 1: 8}, end=12), passed={1})
-    rows = {row.group_id: (row.lag, row.flags) for row in state._rows}
+    rows = {row.group_id: (row.lag, row.flags) for row in state.rows}
     assert rows == {"a": (None, ("commits_late",)), "b": (4, ())}
 
 

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -166,13 +167,17 @@ def group_history(kinds: Mapping[int, Iterable[Row]]) -> GroupHistory:
     def interval(row: Row) -> OffsetRange:
         return OffsetRange(row["kafka_offset"], row["to_offset"])
 
+    @cache  # a member has many partitions
+    def owner(member_id: str, client_id: str | None, client_host: str | None) -> Owner:
+        return Owner(True, member_id, client_id, client_host)
+
     return GroupHistory(
         generations=[(interval(row), row["is_ownership_known"]) for row in kinds.get(GENERATION, ())],
         owners=[
             (
                 interval(row),
                 TopicPartition(row["topic"], row["partition"]),
-                Owner(True, row["member_id"], row["client_id"], row["client_host"]),
+                owner(row["member_id"], row["client_id"], row["client_host"]),
             )
             for row in kinds.get(OWNER, ())
         ],

@@ -7,7 +7,7 @@ position, and the record that ended it, if any, does not.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from groupledger.transforms.lag.rules.facts import GroupFacts
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from groupledger.transforms.lag.rules.facts import Owner
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
+class OffsetRange(NamedTuple):
     """Holds the offsets between which a row was in force; `to_offset` is None if the row still is."""
 
     from_offset: int

@@ -137,7 +137,10 @@ class TopicWindow:
         times = self._times
         if index + 1 == len(times):
             return True
-        width_ms = bucket_ms(times[-1] - times[index])
+        age_ms = times[-1] - times[index]
+        if (times[index + 1] - times[index]) * BUCKETS_PER_AGE >= age_ms and not self._cut_times:
+            return True  # no bucket of that age is as wide as the time to the next sample
+        width_ms = bucket_ms(age_ms)
         bucket = times[index] // width_ms
         if bucket == times[index + 1] // width_ms:
             return False
