@@ -27,7 +27,8 @@ from groupledger.transforms.lag.rules.of_group import (
     RoundsToCompute,
 )
 from groupledger.transforms.lag.rules.points import POINTS_PER_WINDOW
-from groupledger.transforms.lag.rules.topic_window import BUCKETS_PER_AGE, RECENT_ENDS_MAX, WINDOW_MS
+from groupledger.transforms.lag.rules.sample_times import BUCKETS_PER_AGE, WINDOW_MS
+from groupledger.transforms.lag.rules.topic_window import RECENT_ENDS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -28,7 +28,8 @@ from groupledger.schemas.words import LagSeedKind
 from groupledger.transforms.lag.lag import at_ms, commit_events, read_samples
 from groupledger.transforms.lag.rules.of_group import COMMIT, POINT, SAMPLE, TOPIC
 from groupledger.transforms.lag.rules.points import POINTS_PER_WINDOW
-from groupledger.transforms.lag.rules.topic_window import BUCKETS_PER_AGE, RECENT_ENDS_MAX, WINDOW_MS
+from groupledger.transforms.lag.rules.sample_times import BUCKETS_PER_AGE, WINDOW_MS
+from groupledger.transforms.lag.rules.topic_window import RECENT_ENDS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -16,7 +16,8 @@ from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.transforms.lag.rules import BurrowRules, End, LagRules, StatusRules
 from groupledger.transforms.lag.rules.of_group import COMMIT, OWNER, POINT, SAMPLE, TOPIC, RoundsToCompute
-from groupledger.transforms.lag.rules.topic_window import RECENT_ENDS_MAX, WINDOW_MS
+from groupledger.transforms.lag.rules.sample_times import WINDOW_MS
+from groupledger.transforms.lag.rules.topic_window import RECENT_ENDS_MAX
 
 if TYPE_CHECKING:
     from pathlib import Path

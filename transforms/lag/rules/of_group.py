@@ -130,7 +130,7 @@ def restore_topics(state: LagState, topics: Iterable[Row], samples: Iterable[Row
     for row in sorted(samples, key=itemgetter("at_ms")):
         place = TopicPartition(row["topic"], row["partition"])
         if row["topic_id"] in (None, current.get(place)):
-            state.topic(place).add(watermark(row))
+            state.sample(place, watermark(row))
 
 
 def restore_group(

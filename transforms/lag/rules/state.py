@@ -36,6 +36,7 @@ from groupledger.transforms.lag.rules.row import (
     lag_row,
     settled_row,
 )
+from groupledger.transforms.lag.rules.sample_times import SampleTimes
 from groupledger.transforms.lag.rules.thresholds import LagRules
 from groupledger.transforms.lag.rules.topic_window import TopicWindow
 from groupledger.transforms.troubles import RULE_ERRORS, stop
@@ -98,6 +99,7 @@ class LagState:
         self._report = report
         self.topics: dict[TopicPartition, TopicWindow] = {}
         self.groups: dict[str, dict[TopicPartition, PartitionWindow]] = {}
+        self._begun_ms, self._begun = 0, SampleTimes()  # the newest first sample, and the times of all that had it
         self._ends: dict[int, tuple[int, End]] = {}  # with the round that read it
         self._waiting: list[tuple[str, TopicPartition, Commit]] = []
         self._hidden_to: dict[int, int] = {}  # of each partition of the log, the last of them that a round has passed
@@ -130,11 +132,15 @@ class LagState:
         this has the same object for them."""
         return self._quiet
 
-    def topic(self, place: TopicPartition) -> TopicWindow:
-        window = self.topics.get(place)
-        if window is None:
-            window = self.topics[place] = TopicWindow()
-        return window
+    def sample(self, place: TopicPartition, watermark: Watermark) -> bool:
+        """Adds a sample, as `TopicWindow.add` does. Add them in the order of time."""
+        topic = self.topics.get(place)
+        if topic is None or topic.latest is None:
+            topic = self.topics[place] = topic or TopicWindow()
+            if watermark.sampled_at_ms != self._begun_ms:
+                self._begun_ms, self._begun = watermark.sampled_at_ms, SampleTimes()
+            topic.share(self._begun)
+        return topic.add(watermark)
 
     def window(self, group_id: str, place: TopicPartition) -> PartitionWindow:
         windows = self.groups.setdefault(group_id, {})
@@ -167,8 +173,7 @@ class LagState:
         at_ms, topics = read.sampled_at_ms, self.topics
         restless = topics.keys() - read.watermarks.keys() if len(topics) > len(read.watermarks) else set()
         for place, watermark in read.watermarks.items():
-            topic = topics.get(place) or self.topic(place)
-            if not topic.add(watermark) or watermark.sampled_at_ms != at_ms:
+            if not self.sample(place, watermark) or watermark.sampled_at_ms != at_ms:
                 restless.add(place)
         self._restless = restless
 

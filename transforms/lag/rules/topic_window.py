@@ -15,25 +15,20 @@ samples. Of a record older than the oldest sample, only that is known: that it i
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING
+
+from groupledger.transforms.lag.rules.sample_times import WINDOW_MS, SampleTimes, bucket_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from groupledger.transforms.lag.rules.facts import Watermark
 
-WINDOW_MS = 86_400_000
-BUCKETS_PER_AGE = 16
 THIN_ABOVE = 256  # samples; more than stay ever do
 RECENT_ENDS_MAX = 60
-
-
-def bucket_ms(age_ms: int) -> int:
-    """Returns the width in milliseconds of the bucket in which only one sample of that age stays; with width 1 each
-    sample stays."""
-    return 1 << max((age_ms // BUCKETS_PER_AGE).bit_length() - 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +56,14 @@ class TopicWindow:
         self.longest = longest  # the highest end that the topic of this id ever had
         self.has_transactions = has_transactions  # a sample has shown an open one
         self.recent_ends = array("q")  # of the last rounds, for Burrow's rules
-        self._times = array("q")
+        self._times = SampleTimes()  # of the ends; it may have later ones, which are not of this partition
         self._ends = array("q")
         self._cut_times: Sequence[int] = ()  # of samples that a truncation has made void, oldest first
+
+    def share(self, times: SampleTimes) -> None:
+        """Takes part in a list of times, which other partitions have from this round on. Call it before the first
+        sample."""
+        self._times = times
 
     def add(self, sample: Watermark) -> bool:
         """Adds a sample. A sample that is not later than the latest one is ignored, so that a round may be added
@@ -78,9 +78,10 @@ class TopicWindow:
         self.recent_ends.append(sample.high_watermark)
         if len(self.recent_ends) > RECENT_ENDS_MAX:
             del self.recent_ends[0]
-        self._times.append(sample.sampled_at_ms)
-        self._ends.append(sample.high_watermark)
-        if len(self._times) > THIN_ABOVE:
+        ends = self._ends
+        self._times = self._times.after(len(ends), sample.sampled_at_ms)
+        ends.append(sample.high_watermark)
+        if len(ends) > THIN_ABOVE:
             self._thin()
         return is_same
 
@@ -104,7 +105,7 @@ class TopicWindow:
     def samples(self) -> list[tuple[int, int]]:
         """Returns (sampled_at_ms, high_watermark) of the samples that are kept, oldest first."""
         self._thin()
-        return list(zip(self._times, self._ends, strict=True))
+        return list(zip(self._times.ms, self._ends, strict=False))
 
     def appended_at_ms(self, offset: int) -> tuple[int | None, int | None]:
         """Returns when the record at an offset below the end was appended.
@@ -112,14 +113,15 @@ class TopicWindow:
         Returns (instant, None) by interpolation. Returns (None, instant of the oldest sample) if the record existed at
         that sample already, and (None, None) if there is no sample.
         """
-        times, ends = self._times, self._ends
-        if not times:
+        times, ends = self._times.ms, self._ends
+        count = len(ends)
+        if not count:
             return None, None
         # Only the samples around the offset are looked at, since to thin out all of them costs more than the row.
-        first = bisect_left(times, times[-1] - WINDOW_MS)
+        first = self._times.begin(count)
         above = bisect_right(ends, offset, first)
-        if above == len(ends):
-            return times[-1], None
+        if above == count:
+            return times[count - 1], None
         below = above - 1
         while not self._stays(above):
             above += 1
@@ -132,37 +134,38 @@ class TopicWindow:
         return begin_ms + (2 * (offset - begin) + 1) * (end_ms - begin_ms) // (2 * (end - begin)), None
 
     def _stays(self, index: int) -> bool:
-        """Returns whether a sample of the window stays when it is thinned out. Buckets nest, so it is enough to look at
-        the next sample."""
-        times = self._times
-        if index + 1 == len(times):
-            return True
-        age_ms = times[-1] - times[index]
-        if (times[index + 1] - times[index]) * BUCKETS_PER_AGE >= age_ms and not self._cut_times:
-            return True  # no bucket of that age is as wide as the time to the next sample
-        width_ms = bucket_ms(age_ms)
-        bucket = times[index] // width_ms
-        if bucket == times[index + 1] // width_ms:
+        """Returns whether a sample of the window stays when the samples are thinned out. One that a truncation has made
+        void counts like any other."""
+        count = len(self._ends)
+        if not self._times.stays(index, count):
             return False
-        cut = bisect_right(self._cut_times, times[index])
-        return cut == len(self._cut_times) or bucket != self._cut_times[cut] // width_ms
+        at_ms = self._times.ms[index]
+        cut = bisect_right(self._cut_times, at_ms)
+        if cut == len(self._cut_times):
+            return True
+        width_ms = bucket_ms(self._times.ms[count - 1] - at_ms)
+        return at_ms // width_ms != self._cut_times[cut] // width_ms
 
     def _thin(self) -> None:
-        first = bisect_left(self._times, self._times[-1] - WINDOW_MS) if self._times else 0
-        kept = [index for index in range(first, len(self._times)) if self._stays(index)]
-        self._times = array("q", [self._times[index] for index in kept])
-        self._ends = array("q", [self._ends[index] for index in kept])
-        self._cut_times = [at_ms for at_ms in self._cut_times if self._times[-1] - at_ms <= WINDOW_MS]
+        count = len(self._ends)
+        if self._cut_times:
+            kept = bytes(self._stays(index) for index in range(count))
+            self._times = SampleTimes(compress(self._times.ms, kept))
+            newest_ms = self._times.ms[-1]
+            self._cut_times = [at_ms for at_ms in self._cut_times if newest_ms - at_ms <= WINDOW_MS]
+        else:
+            kept, self._times = self._times.thinned(count)
+        self._ends = array("q", compress(self._ends, kept))
 
     def _cut_to(self, end: int) -> None:
         """Drops ends above the new end of a truncated log: records there were appended again, or will be."""
-        kept = bisect_right(self._ends, end)
-        self._cut_times = sorted([*self._cut_times, *self._times[kept:]])
-        del self._times[kept:]
+        times, kept = self._times.ms, bisect_right(self._ends, end)
+        self._cut_times = sorted([*self._cut_times, *times[kept : len(self._ends)]])
+        self._times = SampleTimes(times[:kept])
         del self._ends[kept:]
 
     def _forget(self) -> None:
-        self._times, self._ends, self._cut_times = array("q"), array("q"), ()
+        self._times, self._ends, self._cut_times = SampleTimes(), array("q"), ()
         del self.recent_ends[:]
         self.longest = 0
         self.has_transactions = False

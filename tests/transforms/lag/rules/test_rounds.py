@@ -32,7 +32,7 @@ from groupledger.transforms.lag.rules import (
 )
 from groupledger.transforms.lag.rules.of_group import RoundsToCompute, restore_group, restore_topics
 from groupledger.transforms.lag.rules.points import POINTS_PER_WINDOW
-from groupledger.transforms.lag.rules.topic_window import WINDOW_MS, bucket_ms
+from groupledger.transforms.lag.rules.sample_times import WINDOW_MS, bucket_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupledger.transforms.lag.rules import FormerTopic, TopicWindow, Watermark
-from groupledger.transforms.lag.rules.topic_window import BUCKETS_PER_AGE, THIN_ABOVE, WINDOW_MS, bucket_ms
+from groupledger.transforms.lag.rules.sample_times import BUCKETS_PER_AGE, WINDOW_MS, bucket_ms
+from groupledger.transforms.lag.rules.topic_window import THIN_ABOVE
 
 START_MS = 1_760_000_000_000
 
