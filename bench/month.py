@@ -22,6 +22,8 @@ than a fifth, or if maintenance had something to say.
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import os
 import subprocess
 import sys
@@ -37,6 +39,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from bench.history_cost import group_metadata
 from bench.lag_cost import OFFSETS_PARTITIONS, START_MS, TOPIC_PARTITIONS, TOPICS, Past, table_rows, write_whole_log
@@ -66,8 +69,6 @@ from lab.warehouses.ledgers import open_test_ledger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import pyarrow as pa
-
     from groupledger.jobs.warehouse.ledger import Ledger
     from groupledger.jobs.warehouse.source import LedgerSource
     from groupledger.schemas.tables.table import Table
@@ -90,6 +91,7 @@ class Day:
 
     steps: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     memory_mib: dict[str, int] = field(default_factory=dict)
+    held: str = ""  # in Python at the end of the day
     live_bytes: int = 0
     log_and_dead_bytes: int = 0
     files: int = 0
@@ -167,6 +169,7 @@ class Month:
         memory = {"Python": Path("/proc/self"), "the JVM": Path(f"/proc/{java_process()}")}
         for name, process in memory.items():
             found.memory_mib[name] = max(found.memory_mib.get(name, 0), resident_mib(process))
+        found.held = held()
 
 
 JOBS: dict[str, Callable[[Ledger], object]] = {
@@ -231,6 +234,30 @@ def processor_s() -> float:
     return ticks / TICKS_A_S
 
 
+class MallocInfo(ctypes.Structure):
+    """What the C library says of its heap, as its `struct mallinfo2` has it."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def held() -> str:
+    """Returns what Python holds: its objects, and what the heaps of C and of Arrow have in use and have kept. Resident
+    memory that grows while these stay is that of allocators."""
+    gc.collect()
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = MallocInfo
+    heap = mallinfo()
+    sizes = (heap.uordblks + heap.hblkhd, heap.fordblks, pa.total_allocated_bytes())
+    in_use, kept, of_arrow = (f"{size >> 20:,}" for size in sizes)
+    return f"{len(gc.get_objects()):,} objects of Python, C {in_use} in use and {kept} kept, Arrow {of_arrow}"
+
+
 def java_process() -> int:
     for process in processes_of(os.getsid(0)):
         with suppress(OSError):
@@ -283,8 +310,9 @@ def show(number: int, day: Day) -> None:
     steps = ", ".join(f"{name} {median(seconds):.2f}" for name, seconds in day.steps.items())
     memory = ", ".join(f"{name} {mib:,}" for name, mib in day.memory_mib.items())
     print(
-        f"day {number + 1}: s of processor time: {steps}; MiB: {memory}; MB: live {day.live_bytes / 1e6:,.0f},"
-        f" logs and dead files {day.log_and_dead_bytes / 1e6:,.0f}; {day.files:,} files, {day.versions:,} versions",
+        f"day {number + 1}: s of processor time: {steps}; MiB: {memory} ({day.held}); MB: live"
+        f" {day.live_bytes / 1e6:,.0f}, logs and dead files {day.log_and_dead_bytes / 1e6:,.0f};"
+        f" {day.files:,} files, {day.versions:,} versions",
         flush=True,
     )
 
