@@ -26,7 +26,7 @@ from groupledger.schemas.tables.all_tables import all_tables
 from groupledger.schemas.tables.table import IS_OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Condition: TypeAlias = Callable[[Callable[[str], Any]], Any]
 """A condition for rows that is written once for Spark and for pyarrow. It gets a function that makes a column of a name
 (`F.col` or `pc.field`), and returns an expression that compares columns with values of Python."""
+ROWS_OF_DICTS = 5_000
 NAMED_MAX = 1_000
 """At most so many names become part of a condition, to leave files out. With more names, all rows are read."""
 
@@ -202,6 +203,13 @@ def collect(rows: DataFrame) -> list[dict[str, Any]]:
     lose."""
     found: list[dict[str, Any]] = rows.toArrow().to_pylist()
     return found
+
+
+def collect_in_order(rows: DataFrame, *columns: str) -> Iterator[dict[str, Any]]:
+    """Yields the rows as `collect` returns them, in the order of some columns. Only some thousands are dicts at a time,
+    since a dict takes several times the memory of a row of Arrow."""
+    for batch in rows.orderBy(*columns).toArrow().to_batches(max_chunksize=ROWS_OF_DICTS):
+        yield from batch.to_pylist()
 
 
 def not_a_pattern(path: str) -> str:

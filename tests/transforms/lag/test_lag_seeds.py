@@ -57,7 +57,7 @@ def test_transactions_are_remembered(spark: SparkSession) -> None:
     none = spark.createDataFrame([], SEED_ROWS)
     commits = commit_log(frame(spark, COORDINATOR_RECORDS, []))
     seeds = next_seeds(none, frame(spark, WATERMARKS, rows), commits, {}, LagRules())
-    events = as_events(seeds, LagSeedKind.TOPIC, LagSeedKind.SAMPLE).orderBy("kind").collect()
+    events = as_events(seeds, LagSeedKind.TOPIC, LagSeedKind.SAMPLE).orderBy("kind", "at_ms").collect()
     kinds = by_kind(row.asDict() for row in events)
     state = LagState()
     restore_topics(state, kinds[TOPIC], kinds[SAMPLE])

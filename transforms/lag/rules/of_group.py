@@ -76,7 +76,8 @@ def group_lag(
     state = LagState(rules)
     first_ms = rounds.ends[0][0]
     samples = kinds.get(SAMPLE, [])
-    restore_topics(state, kinds.get(TOPIC, []), [row for row in samples if row["at_ms"] < first_ms])
+    before = sorted((row for row in samples if row["at_ms"] < first_ms), key=itemgetter("at_ms"))
+    restore_topics(state, kinds.get(TOPIC, []), before)
     restore_group(state, group_id, kinds.get(COMMIT, []), kinds.get(POINT, []), rounds)
     state.losses = rounds.losses
     history = group_history(kinds)
@@ -109,10 +110,10 @@ def _kafka_partition(kinds: Mapping[int, Sequence[Row]]) -> int:
 
 
 def restore_topics(state: LagState, topics: Iterable[Row], samples: Iterable[Row]) -> None:
-    """Restores the windows of the topics from earlier samples. `topics` has a row for each id under which a topic
-    partition was ever seen: the time of its last sample, and its highest high watermark. The newest id is that of the
-    present topic, the id before it that of the former topic. Samples with another id than the present one are left out;
-    samples without an id stay."""
+    """Restores the windows of the topics from earlier samples, which come in the order of time. `topics` has a row for
+    each id under which a topic partition was ever seen: the time of its last sample, and its highest high watermark.
+    The newest id is that of the present topic, the id before it that of the former topic. Samples with another id than
+    the present one are left out; samples without an id stay."""
     ids: dict[TopicPartition, list[Row]] = {}
     for row in topics:
         ids.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
@@ -127,7 +128,7 @@ def restore_topics(state: LagState, topics: Iterable[Row], samples: Iterable[Row
             last = formers[-1]
             former = FormerTopic(last["topic_id"], last["at_ms"], last["high_watermark"])
         state.topics[place] = TopicWindow(former, now["high_watermark"], has_transactions=bool(now["has_transactions"]))
-    for row in sorted(samples, key=itemgetter("at_ms")):
+    for row in samples:
         place = TopicPartition(row["topic"], row["partition"])
         if row["topic_id"] in (None, current.get(place)):
             state.sample(place, watermark(row))

@@ -182,9 +182,8 @@ class Tables:
     def restored(self) -> LagState:
         found, rounds = LagState(), RoundsToCompute([], self.ends)
         samples = [row for rows in self.samples.values() for row in rows]
-        restore_topics(
-            found, self._topics(samples), [row for rows in self.samples.values() for row in still_held(rows)]
-        )
+        held = (row for rows in self.samples.values() for row in still_held(rows))
+        restore_topics(found, self._topics(samples), sorted(held, key=itemgetter("at_ms")))
         for group in GROUPS:
             commits = [row for place in PLACES for row in self._commits(group, place)]
             restore_group(found, group, commits, self._points(group, found.rules.status.window_ms), rounds)
