@@ -50,6 +50,7 @@ from groupledger.jobs.derive.lag import update_lag
 from groupledger.jobs.derive.offset_events import update_offset_events
 from groupledger.jobs.ingest.coverage import write_coverage
 from groupledger.jobs.ingest.samples import batch_of
+from groupledger.jobs.process.arrow_memory import give_back_what_is_free
 from groupledger.jobs.process.clock import DAY_MS, now_ms
 from groupledger.jobs.process.session import spark_session
 from groupledger.jobs.process.settings import overlaid
@@ -353,6 +354,7 @@ def main() -> int:
         # A shim is loaded when a process starts.
         shim = Shim(build_shim(folder), folder / "nothing", folder)
         again = [sys.executable, "-m", "bench.month", *sys.argv[1:]]
+        give_back_what_is_free()  # as a command does
         environment = os.environ | shim.environment
         child = subprocess.Popen(again, env=environment, start_new_session=True)
         code = child.wait()

@@ -45,6 +45,7 @@ from groupledger.jobs.cli.share import share
 from groupledger.jobs.cli.sql import register, sql
 from groupledger.jobs.cli.what_if import what_if
 from groupledger.jobs.cli.why import why
+from groupledger.jobs.process.arrow_memory import give_back_what_is_free
 from groupledger.jobs.process.clock import now_ms
 from groupledger.jobs.process.errors import FAULT, INTERRUPTED, UNREAD
 from groupledger.jobs.process.output import is_unread, log_plainly, say
@@ -146,6 +147,7 @@ def main(*, debug: bool) -> None:
     """The ledger of every Kafka consumer group, kept in Delta tables."""
     del debug  # read by Commands
     os.umask(OWNER_ONLY)
+    give_back_what_is_free()
 
 
 @main.command()
