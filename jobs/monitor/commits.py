@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from groupledger.jobs.warehouse.added_files import AddedFiles
     from groupledger.jobs.warehouse.ledger import Ledger
 
+ROWS_OF_LISTS = 50_000
 COMMIT_COLUMNS = (
     *("group_id", "topic", "partition"),
     *("committed_offset", "at_ms", "kafka_partition", "kafka_offset", "topic_id", "leader_epoch"),  # as in `Commit`
@@ -46,9 +47,9 @@ def in_log_order(commits: DataFrame) -> Iterator[tuple[str, str, int, Commit]]:
 
 
 def commits_of(rows: pa.Table) -> Iterator[tuple[str, str, int, Commit]]:
-    """Yields group, topic, partition and commit of rows with `COMMIT_COLUMNS`. Commits share the names in them, since
-    most names come again and again."""
-    for batch in rows.combine_chunks().to_batches():
+    """Yields group, topic, partition and commit of rows with `COMMIT_COLUMNS`. Commits near each other share the names
+    in them, since most names come again and again."""
+    for batch in rows.to_batches(max_chunksize=ROWS_OF_LISTS):
         group_ids, topics, partitions, *of_commit = map(_values, batch.columns)
         yield from zip(group_ids, topics, partitions, map(Commit, *of_commit), strict=True)
 

@@ -15,7 +15,7 @@ from array import array
 from bisect import bisect_left
 from itertools import compress
 from typing import TYPE_CHECKING
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,15 +33,15 @@ def bucket_ms(age_ms: int) -> int:
 class SampleTimes:
     """The times in milliseconds, oldest first. Only `after` adds to `ms`.
 
-    A list knows those that partitions left it for last, as long as one of them is still there: a partition that is no
-    longer sampled must not keep all lists of its former companions.
+    A list knows those that partitions left it for, as long as one of them is still there: a partition that is no longer
+    sampled must not keep all lists of its former companions.
     """
 
-    __slots__ = ("__weakref__", "_kept", "_other", "_thinned", "ms")
+    __slots__ = ("__weakref__", "_kept", "_others", "_thinned", "ms")
 
     def __init__(self, times_ms: Iterable[int] = ()) -> None:
         self.ms = array("q", times_ms)
-        self._other: ref[SampleTimes] | None = None
+        self._others: WeakValueDictionary[tuple[int, int], SampleTimes] | None = None  # by what `after` was asked
         self._thinned: ref[SampleTimes] | None = None
         self._kept = b""  # for each time that `_thinned` was made of, whether it stays
 
@@ -52,11 +52,12 @@ class SampleTimes:
             self.ms.append(at_ms)
         if len(self.ms) == count + 1 and self.ms[count] == at_ms:
             return self
-        times = (*self.ms[:count], at_ms)
-        other = None if self._other is None else self._other()
-        if other is None or tuple(other.ms) != times:
-            other = SampleTimes(times)
-            self._other = ref(other)
+        if self._others is None:
+            self._others = WeakValueDictionary()
+        times = array("q", (*self.ms[:count], at_ms))
+        other = self._others.get((count, at_ms))
+        if other is None or other.ms != times:
+            other = self._others[count, at_ms] = SampleTimes(times)
         return other
 
     def thinned(self, count: int) -> tuple[bytes, SampleTimes]:

@@ -78,6 +78,23 @@ def test_samples_are_chosen_once_for_all() -> None:
     assert {len(state.topics[place].samples) for place in of_broker} != {len(state.topics[every[-1]].samples)}
 
 
+def test_brokers_that_come_back_together() -> None:
+    """Goal: of three brokers that went away one after the other, and came back in one round, each has one list."""
+    state, every = LagState(), places(60)
+    for number in range(60):
+        take(state, number, [each for each in every if not 20 + each.partition % 3 <= number < 40])
+    assert len(lists(state)) == 3
+
+
+def test_a_start_from_thinned_samples() -> None:
+    """Goal: partitions whose samples begin at different times, as the table has them, have one list for each
+    beginning."""
+    state, every = LagState(), places(60)
+    for number in range(40):
+        take(state, number, [each for each in every if each.partition % 3 * 5 <= number])
+    assert len(lists(state)) == 3
+
+
 def test_former_lists_are_freed() -> None:
     """Goal: a partition that is sampled no more keeps the times that it has, and none of those that came after."""
     state, every = LagState(), places(3)
