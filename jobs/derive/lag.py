@@ -28,7 +28,7 @@ from groupledger.jobs.ingest.samples import append_rows, batch_of, last_sampled_
 from groupledger.jobs.process.settings import rules_from
 from groupledger.jobs.warehouse.ledger import known_positions, records_since
 from groupledger.jobs.warehouse.source import read_source
-from groupledger.jobs.warehouse.tables import collect, collect_in_order, ended_since, every_row, is_open
+from groupledger.jobs.warehouse.tables import dicts_in_order, ended_since, every_row, is_open
 from groupledger.jobs.warehouse.upsert import append
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
@@ -57,6 +57,8 @@ from groupledger.transforms.lag.rules import End, LagRules, LagState, is_read_to
 from groupledger.transforms.lag.rules.of_group import (
     COMMIT,
     POINT,
+    SAMPLE,
+    TOPIC,
     RoundsToCompute,
     by_kind,
     group_history,
@@ -203,13 +205,14 @@ def recover_state(ledger: Ledger, rules: LagRules, report: Report = stop) -> Lag
     last_ms = last_sampled_at_ms(ledger, LAG)
     seeds = _seeds(ledger, last_ms, rules)
     state = LagState(rules, report)
-    topics, samples = (as_events(seeds.rows, kind) for kind in (LagSeedKind.TOPIC, LagSeedKind.SAMPLE))
-    restore_topics(state, collect(topics), collect_in_order(samples, "at_ms"))
+    of_topics = as_events(seeds.rows, LagSeedKind.TOPIC, LagSeedKind.SAMPLE).toArrow()
+    topics, samples = (of_topics.filter(pc.field("kind") == kind) for kind in (TOPIC, SAMPLE))
+    restore_topics(state, topics.to_pylist(), dicts_in_order(samples, "at_ms"))
     log = commit_log(records_since(ledger, seeds.ingested_from_ms))
     points = last_points(last_window(ledger, last_ms, rules), rules)
     events = as_events(seeds.rows, LagSeedKind.COMMIT).unionByName(points, allowMissingColumns=True)
     events = events.unionByName(commit_events(log.where(~is_below(seeds.ends))), allowMissingColumns=True)
-    ordered = collect_in_order(events, "group_id", "kind")
+    ordered = dicts_in_order(events.toArrow(), "group_id", "kind")
     restored = RoundsToCompute([], seeds.ends)
 
     def restore(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -234,7 +237,7 @@ def group_histories(tables: Tables, report: Report = stop) -> dict[str, GroupHis
     newest record."""
     generations, members, assignments = (tables.rows_within(table, is_open) for table in HISTORY)
     found = history_events(generations, members, assignments, OPEN_ONLY)
-    ordered = collect_in_order(found, "group_id", "kind")
+    ordered = dicts_in_order(found.toArrow(), "group_id", "kind")
     return each_judged(_by_group(ordered), lambda rows: group_history(by_kind(rows)), report)
 
 
