@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from groupledger.jobs.derive.troubles import RELEASE, gathering, note_troubles, open_troubles
 from groupledger.jobs.warehouse.ledger import floors_of
+from groupledger.jobs.warehouse.tables import is_among
 from groupledger.schemas.arrow import arrow_schema
 from groupledger.schemas.tables.open_groups import OPEN_GROUPS, SET_ASIDE_BY
 from groupledger.schemas.words import TroubledStep
@@ -105,4 +106,4 @@ def without(rows: DataFrame, groups: Collection[str]) -> DataFrame:
 
 
 def without_arrow(rows: pa.Table, groups: Collection[str]) -> pa.Table:
-    return rows.filter(~pc.field("group_id").isin(pa.array(groups, pa.string()))) if groups else rows
+    return rows.filter(~is_among("group_id", groups)) if groups else rows

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from groupledger.jobs.process.clock import DAY_MS
 from groupledger.jobs.warehouse.ledger import floors_of
-from groupledger.jobs.warehouse.tables import is_open
+from groupledger.jobs.warehouse.tables import ended_since, is_among
 from groupledger.schemas.instants import instant_of_ms
 from groupledger.schemas.tables.generations import GENERATIONS
 from groupledger.schemas.tables.groups import GROUPS
@@ -42,12 +40,8 @@ def generations_at(ledger: Ledger, steps: DataFrame) -> DataFrame:
     found = first.collect()
     if not found:
         return ledger.empty(GENERATIONS)
-    since = instant_of_ms(max(min(row.first_ms for row in found) - DAY_MS, 0))
-
-    def is_near(column: Callable[[str], Any]) -> Any:
-        return is_open(column) | (column("ended_at") >= since)
-
-    near = ledger.rows_within(GENERATIONS, is_near)
+    since_ms = max(min(row.first_ms for row in found) - DAY_MS, 0)
+    near = ledger.rows_within(GENERATIONS, ended_since(GENERATIONS, since_ms))
     at_first = (F.col("kafka_offset") <= F.col("first_offset")) & (
         F.col("to_offset").isNull() | (F.col("to_offset") > F.col("first_offset"))
     )
@@ -58,7 +52,7 @@ def generations_at(ledger: Ledger, steps: DataFrame) -> DataFrame:
         return near
 
     def is_earlier(column: Callable[[str], Any]) -> Any:
-        return (column("is_open") == 0) & (column("ended_at") < since)
+        return (column("is_open") == 0) & (column("ended_at") < instant_of_ms(since_ms))
 
     return near.unionByName(ledger.rows_named(GENERATIONS, "group_id", others, is_earlier))
 
@@ -68,7 +62,7 @@ def _without_generations(ledger: Ledger, names: Collection[str]) -> set[str]:
     if not names:
         return set()
     floors = floors_of(ledger)
-    rows = ledger.arrow(GROUPS, pc.field("group_id").isin(pa.array(names, pa.string())), GROUP_COLUMNS).to_pylist()
+    rows = ledger.arrow(GROUPS, is_among("group_id", names), GROUP_COLUMNS).to_pylist()
     return {
         row["group_id"]
         for row in rows

@@ -58,7 +58,7 @@ from groupledger.jobs.warehouse.rebuilds import (
     remove_versions,
 )
 from groupledger.jobs.warehouse.retention import with_beginnings
-from groupledger.jobs.warehouse.tables import frame_of
+from groupledger.jobs.warehouse.tables import frame_of, is_among
 from groupledger.jobs.warehouse.topic_names import known_names
 from groupledger.jobs.warehouse.topic_until import topic_until_ms
 from groupledger.jobs.warehouse.upsert import of_table, replace_cluster, replace_cluster_arrow, upsert, upsert_arrow
@@ -450,7 +450,7 @@ def open_groups_in_memory(
 ) -> DataFrame:
     """Returns the rows of `open_groups` that a batch may need, read without Spark: those of the batch's groups, and
     those of groups that a hole in coverage may have ended, or at the end any mark is news to."""
-    is_needed = pc.field("group_id").isin(pa.array(groups, pa.string()))
+    is_needed = is_among("group_id", groups)
     for partition, starts in marks.items():
         mark = max((mark.from_offset for mark in starts if is_end or mark.hides_ends), default=-1)
         is_needed |= (pc.field("kafka_partition") == partition) & (pc.field("coverage_offset") < mark)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from groupledger.jobs.warehouse.tables import is_among
 from groupledger.jobs.warehouse.topic_names import known_names, learn, set_awaited
 from groupledger.jobs.warehouse.upsert import upsert_arrow
 from groupledger.schemas.tables.assignments import ASSIGNMENTS
@@ -85,7 +86,7 @@ def _names_in_samples(ledger: Ledger, topic_ids: Collection[str], *, is_all: boo
     """Returns topic names by id from the samples of watermarks: from all samples, or from those of the last day."""
     if not topic_ids or not ledger.exists(WATERMARKS):
         return {}
-    is_asked = pc.field("topic_id").isin(pa.array(topic_ids, pa.string()))
+    is_asked = is_among("topic_id", topic_ids)
     if not is_all:
         is_asked &= pc.field("sample_date") >= datetime.now(timezone.utc).date() - NEW_SAMPLES
     found = ledger.arrow(WATERMARKS, is_asked, ["topic_id", "topic"])
@@ -97,7 +98,7 @@ def _rename(ledger: Ledger, names: dict[str, str]) -> None:
     one repeats it."""
     groups: set[str] = set()
     for table in (ASSIGNMENTS, SHARE_ASSIGNMENTS):
-        owned = ledger.arrow(table, pc.field("topic").isin(pa.array(names.keys(), pa.string())))
+        owned = ledger.arrow(table, is_among("topic", names))
         rows = owned.to_pylist()
         if rows:
             named = [row | {"topic": names[row["topic"]]} for row in rows]
@@ -108,7 +109,7 @@ def _rename(ledger: Ledger, names: dict[str, str]) -> None:
             groups |= {row["group_id"] for row in rows}
     if not groups:
         return
-    steps = ledger.arrow(MEMBER_EPOCHS, pc.field("group_id").isin(pa.array(groups, pa.string())))
+    steps = ledger.arrow(MEMBER_EPOCHS, is_among("group_id", groups))
     renamed = [_named_step(row, names) for row in steps.to_pylist()]
     upsert_arrow(ledger, MEMBER_EPOCHS, pa.Table.from_pylist(renamed, steps.schema))
 

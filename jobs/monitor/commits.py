@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from groupledger.jobs.process.arrow_values import values_of
 from groupledger.jobs.warehouse.added_files import rows_in
 from groupledger.jobs.warehouse.checkpoint import kafka_positions, read_checkpoint, source_offset
 from groupledger.schemas.kafka.names import OFFSETS_TOPIC
@@ -55,10 +56,8 @@ def commits_of(rows: pa.Table) -> Iterator[tuple[str, str, int, Commit]]:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    values: list[Any]
     if not pa.types.is_string(column.type):
-        values = column.to_pylist()
-        return values
+        return values_of(column)
     texts = column.dictionary_encode()
     by_code: list[str] = texts.dictionary.to_pylist()
     return [None if code is None else by_code[code] for code in texts.indices.to_pylist()]

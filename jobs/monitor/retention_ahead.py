@@ -58,8 +58,7 @@ class RetentionAhead:
         return found
 
     def _overtakes(self, row: LagRow, place: TopicPartition, window: PartitionWindow) -> float | None:
-        moves = list(self._moves.get(place, ()))
-        pace = drift(moves)
+        pace = drift(list(self._moves[place]))
         if pace is None or row.committed_offset is None or row.log_start_offset is None:
             return None
         left = row.committed_offset - row.log_start_offset

@@ -44,6 +44,7 @@ from groupledger.jobs.process.settings import Secret, checked_url
 from groupledger.jobs.process.web import post
 from groupledger.jobs.process.worker import Worker
 from groupledger.jobs.warehouse.storage import STATE_FOLDER, read_parsed
+from groupledger.jobs.warehouse.tables import is_among
 from groupledger.schemas.tables.incidents import INCIDENTS
 from groupledger.schemas.words import Severity
 
@@ -176,7 +177,7 @@ class Notifier:
             known = {key for notified in self._notified.values() for key, each in notified.items() if not each.is_over}
         is_recent = pc.field("last_seen_at") >= pa.scalar(since_ms * 1_000, pa.timestamp("us", "UTC"))
         recent = self._ledger.arrow(INCIDENTS, is_recent, ["episode_id"])["episode_id"].to_pylist()
-        wanted = pc.field("episode_id").isin(pa.array(sorted(known | set(recent)), pa.string()))
+        wanted = is_among("episode_id", known | set(recent))
         read = self._ledger.arrow(INCIDENTS, wanted, COLUMNS).to_pylist()
         rows = chosen_incidents(self._ledger.settings.selection, read)
         groups = {row["group_id"] for row in rows if row["group_id"] is not None}

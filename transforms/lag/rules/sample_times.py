@@ -71,18 +71,19 @@ class SampleTimes:
         return self._kept, found
 
     def begin(self, count: int) -> int:
-        """Returns the index of the oldest sample of the window that ends with sample `count` - 1."""
-        return bisect_left(self.ms, self.ms[count - 1] - WINDOW_MS, 0, count) if count else 0
+        """Returns the index of the oldest sample in the window that the first `count` samples end, which are some."""
+        return bisect_left(self.ms, self.ms[count - 1] - WINDOW_MS, 0, count)
 
     def stays(self, index: int, count: int) -> bool:
         """Returns whether one of the first `count` samples stays when they are thinned out. Buckets nest, so it is
         enough to look at the next sample."""
         times = self.ms
-        at_ms, newest_ms = times[index], times[count - 1]
-        age_ms = newest_ms - at_ms
-        if index + 1 == count or age_ms > WINDOW_MS:
-            return index + 1 == count
-        next_ms = times[index + 1]
+        if index + 1 == count:
+            return True
+        at_ms, next_ms = times[index], times[index + 1]
+        age_ms = times[count - 1] - at_ms
+        if age_ms > WINDOW_MS:
+            return False
         if (next_ms - at_ms) * BUCKETS_PER_AGE >= age_ms:
             return True  # no bucket of that age is as wide as the time to the next sample
         width_ms = bucket_ms(age_ms)
