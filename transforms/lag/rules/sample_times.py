@@ -1,24 +1,24 @@
 """Holds the times of the samples of topic partitions, once for all partitions that were sampled in the same rounds.
 
 All partitions of a cluster are sampled together, so nearly all have the same times. Together they take half as much
-memory, and the samples to keep are chosen once, where each choice costs as much as a hundred rounds of a partition: all
+memory, and the samples to keep are chosen once: the choice costs as much as a hundred rounds of a partition, and all
 partitions need it in the same round.
 
-A partition has the first times of the list, one for each of its ends. The first one of a round adds the time, and the
-others find it there. Partitions that missed a round, as all of a broker that was away, go on with another list, and one
-that lost ends with a list of its own.
+A partition has the first times of a list, one for each of its ends. The first one of a round adds the time, and the
+others find it there. A partition that missed a round, or lost ends, goes on with a list of its own. All partitions are
+thinned out together (`Thinning`), and those that have the same times then have one list again: what a partition missed
+long ago makes no difference.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_right
 from itertools import compress
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary, ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 WINDOW_MS = 86_400_000
 BUCKETS_PER_AGE = 16
@@ -30,61 +30,49 @@ def bucket_ms(age_ms: int) -> int:
     return 1 << max((age_ms // BUCKETS_PER_AGE).bit_length() - 1, 0)
 
 
-class SampleTimes:
-    """The times in milliseconds, oldest first. Only `after` adds to `ms`.
+def after(times_ms: array[int], count: int, at_ms: int) -> array[int]:
+    """Returns the first `count` times and `at_ms`, which is later: the same list, if no other partition has gone on
+    otherwise."""
+    if len(times_ms) == count:
+        times_ms.append(at_ms)
+    if len(times_ms) == count + 1 and times_ms[count] == at_ms:
+        return times_ms
+    return array("q", (*times_ms[:count], at_ms))
 
-    A list knows those that partitions left it for, as long as one of them is still there: a partition that is no longer
-    sampled must not keep all lists of its former companions.
-    """
 
-    __slots__ = ("__weakref__", "_kept", "_others", "_thinned", "ms")
+def stays(times_ms: array[int], index: int, count: int, cut_times_ms: Sequence[int] = ()) -> bool:
+    """Returns whether one of the first `count` samples stays when they are thinned out. Buckets nest, so it is enough
+    to look at the next sample. `cut_times_ms` are those of samples that a truncation has made void, oldest first; they
+    count like all others."""
+    if index + 1 == count:
+        return True
+    at_ms, next_ms = times_ms[index], times_ms[index + 1]
+    age_ms = times_ms[count - 1] - at_ms
+    if age_ms > WINDOW_MS:
+        return False
+    if (next_ms - at_ms) * BUCKETS_PER_AGE >= age_ms and not cut_times_ms:
+        return True  # no bucket of that age is as wide as the time to the next sample
+    width_ms = bucket_ms(age_ms)
+    bucket = at_ms // width_ms
+    if bucket == next_ms // width_ms:
+        return False
+    cut = bisect_right(cut_times_ms, at_ms)
+    return cut == len(cut_times_ms) or bucket != cut_times_ms[cut] // width_ms
 
-    def __init__(self, times_ms: Iterable[int] = ()) -> None:
-        self.ms = array("q", times_ms)
-        self._others: WeakValueDictionary[tuple[int, int], SampleTimes] | None = None  # by what `after` was asked
-        self._thinned: ref[SampleTimes] | None = None
-        self._kept = b""  # for each time that `_thinned` was made of, whether it stays
 
-    def after(self, count: int, at_ms: int) -> SampleTimes:
-        """Returns the first `count` times and `at_ms`, which is later: this list, if no other partition has gone on
-        otherwise."""
-        if len(self.ms) == count:
-            self.ms.append(at_ms)
-        if len(self.ms) == count + 1 and self.ms[count] == at_ms:
-            return self
-        if self._others is None:
-            self._others = WeakValueDictionary()
-        times = array("q", (*self.ms[:count], at_ms))
-        other = self._others.get((count, at_ms))
-        if other is None or other.ms != times:
-            other = self._others[count, at_ms] = SampleTimes(times)
-        return other
+class Thinning:
+    """Thins out partitions, one after the other, and gives those that keep the same times one list of them."""
 
-    def thinned(self, count: int) -> tuple[bytes, SampleTimes]:
-        """Returns for each of the first `count` samples whether it stays, and the times of those that do: the same list
-        for all partitions."""
-        found = None if self._thinned is None else self._thinned()
-        if found is None or len(self._kept) != count:
-            self._kept = bytes(self.stays(index, count) for index in range(count))
-            found = SampleTimes(compress(self.ms, self._kept))
-            self._thinned = ref(found)
-        return self._kept, found
+    def __init__(self) -> None:
+        self._found: dict[tuple[bytes, tuple[int, ...]], tuple[bytes, array[int]]] = {}  # by what `of` was asked
+        self._lists: dict[bytes, array[int]] = {}
 
-    def begin(self, count: int) -> int:
-        """Returns the index of the oldest sample in the window that the first `count` samples end, which are some."""
-        return bisect_left(self.ms, self.ms[count - 1] - WINDOW_MS, 0, count)
-
-    def stays(self, index: int, count: int) -> bool:
-        """Returns whether one of the first `count` samples stays when they are thinned out. Buckets nest, so it is
-        enough to look at the next sample."""
-        times = self.ms
-        if index + 1 == count:
-            return True
-        at_ms, next_ms = times[index], times[index + 1]
-        age_ms = times[count - 1] - at_ms
-        if age_ms > WINDOW_MS:
-            return False
-        if (next_ms - at_ms) * BUCKETS_PER_AGE >= age_ms:
-            return True  # no bucket of that age is as wide as the time to the next sample
-        width_ms = bucket_ms(age_ms)
-        return at_ms // width_ms != next_ms // width_ms
+    def of(self, times_ms: array[int], cut_times_ms: tuple[int, ...]) -> tuple[bytes, array[int]]:
+        """Returns for each sample whether it stays, and the times of those that do."""
+        key = (times_ms.tobytes(), cut_times_ms)
+        if key not in self._found:
+            count = len(times_ms)
+            kept = bytes(stays(times_ms, index, count, cut_times_ms) for index in range(count))
+            left = array("q", compress(times_ms, kept))
+            self._found[key] = kept, self._lists.setdefault(left.tobytes(), left)
+        return self._found[key]

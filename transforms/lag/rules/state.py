@@ -19,6 +19,7 @@ committed after it by then, and commits closer than that share a slot of the rin
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ from groupledger.transforms.lag.rules.row import (
     lag_row,
     settled_row,
 )
-from groupledger.transforms.lag.rules.sample_times import SampleTimes
+from groupledger.transforms.lag.rules.sample_times import Thinning
 from groupledger.transforms.lag.rules.thresholds import LagRules
 from groupledger.transforms.lag.rules.topic_window import TopicWindow
 from groupledger.transforms.troubles import RULE_ERRORS, stop
@@ -99,7 +100,7 @@ class LagState:
         self._report = report
         self.topics: dict[TopicPartition, TopicWindow] = {}
         self.groups: dict[str, dict[TopicPartition, PartitionWindow]] = {}
-        self._begun_ms, self._begun = 0, SampleTimes()  # the newest first sample, and the times of all that had it
+        self._begun_ms, self._begun = 0, array("q")  # the newest first sample, and the times of all that had it
         self._ends: dict[int, tuple[int, End]] = {}  # with the round that read it
         self._waiting: list[tuple[str, TopicPartition, Commit]] = []
         self._hidden_to: dict[int, int] = {}  # of each partition of the log, the last of them that a round has passed
@@ -138,9 +139,16 @@ class LagState:
         if topic is None or topic.latest is None:
             topic = self.topics[place] = topic or TopicWindow()
             if watermark.sampled_at_ms != self._begun_ms:
-                self._begun_ms, self._begun = watermark.sampled_at_ms, SampleTimes()
+                self._begun_ms, self._begun = watermark.sampled_at_ms, array("q")
             topic.share(self._begun)
         return topic.add(watermark)
+
+    def thin_out(self) -> None:
+        """Thins out the samples of all partitions, if one of them has many: together, so that they share the times."""
+        if any(topic.is_full for topic in self.topics.values()):
+            thinning = Thinning()
+            for topic in self.topics.values():
+                topic.thin(thinning)
 
     def window(self, group_id: str, place: TopicPartition) -> PartitionWindow:
         windows = self.groups.setdefault(group_id, {})
@@ -175,6 +183,7 @@ class LagState:
         for place, watermark in read.watermarks.items():
             if not self.sample(place, watermark) or watermark.sampled_at_ms != at_ms:
                 restless.add(place)
+        self.thin_out()
         self._restless = restless
 
     def _judged(self, group_id: str, sampled_at_ms: int, facts: GroupFacts, before: Judged | None) -> Iterable[LagRow]:

@@ -15,16 +15,14 @@ samples. Of a record older than the oldest sample, only that is known: that it i
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from groupledger.transforms.lag.rules.sample_times import WINDOW_MS, SampleTimes, bucket_ms
+from groupledger.transforms.lag.rules.sample_times import WINDOW_MS, Thinning, after, stays
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from groupledger.transforms.lag.rules.facts import Watermark
 
 THIN_ABOVE = 256  # samples; more than stay ever do
@@ -56,14 +54,14 @@ class TopicWindow:
         self.longest = longest  # the highest end that the topic of this id ever had
         self.has_transactions = has_transactions  # a sample has shown an open one
         self.recent_ends = array("q")  # of the last rounds, for Burrow's rules
-        self._times = SampleTimes()  # of the ends; it may have later ones, which are not of this partition
+        self._times = array("q")  # of the ends; there may be later ones, which are not of this partition
         self._ends = array("q")
-        self._cut_times: Sequence[int] = ()  # of samples that a truncation has made void, oldest first
+        self._cut_times: tuple[int, ...] = ()  # of samples that a truncation has made void, oldest first
 
-    def share(self, times: SampleTimes) -> None:
+    def share(self, times_ms: array[int]) -> None:
         """Takes part in a list of times, which other partitions have from this round on. Call it before the first
         sample."""
-        self._times = times
+        self._times = times_ms
 
     def add(self, sample: Watermark) -> bool:
         """Adds a sample. A sample that is not later than the latest one is ignored, so that a round may be added
@@ -78,11 +76,8 @@ class TopicWindow:
         self.recent_ends.append(sample.high_watermark)
         if len(self.recent_ends) > RECENT_ENDS_MAX:
             del self.recent_ends[0]
-        ends = self._ends
-        self._times = self._times.after(len(ends), sample.sampled_at_ms)
-        ends.append(sample.high_watermark)
-        if len(ends) > THIN_ABOVE:
-            self._thin()
+        self._times = after(self._times, len(self._ends), sample.sampled_at_ms)
+        self._ends.append(sample.high_watermark)
         return is_same
 
     def _change(self, sample: Watermark, before: Watermark | None) -> None:
@@ -104,8 +99,19 @@ class TopicWindow:
     @property
     def samples(self) -> list[tuple[int, int]]:
         """Returns (sampled_at_ms, high_watermark) of the samples that are kept, oldest first."""
-        self._thin()
-        return list(zip(self._times.ms, self._ends, strict=False))
+        self.thin(Thinning())
+        return list(zip(self._times, self._ends, strict=True))
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._ends) > THIN_ABOVE
+
+    def thin(self, thinning: Thinning) -> None:
+        """Drops the samples that need not be kept."""
+        times = self._times[: len(self._ends)]
+        kept, self._times = thinning.of(times, self._cut_times)
+        self._ends = array("q", compress(self._ends, kept))
+        self._cut_times = tuple(at_ms for at_ms in self._cut_times if times[-1] - at_ms <= WINDOW_MS)
 
     def appended_at_ms(self, offset: int) -> tuple[int | None, int | None]:
         """Returns when the record at an offset below the end was appended.
@@ -113,12 +119,12 @@ class TopicWindow:
         Returns (instant, None) by interpolation. Returns (None, instant of the oldest sample) if the record existed at
         that sample already, and (None, None) if there is no sample.
         """
-        times, ends = self._times.ms, self._ends
+        times, ends = self._times, self._ends
         count = len(ends)
         if not count:
             return None, None
         # Only the samples around the offset are looked at, since to thin out all of them costs more than the row.
-        first = self._times.begin(count)
+        first = bisect_left(times, times[count - 1] - WINDOW_MS, 0, count)
         above = bisect_right(ends, offset, first)
         if above == count:
             return times[count - 1], None
@@ -134,38 +140,17 @@ class TopicWindow:
         return begin_ms + (2 * (offset - begin) + 1) * (end_ms - begin_ms) // (2 * (end - begin)), None
 
     def _stays(self, index: int) -> bool:
-        """Returns whether a sample of the window stays when the samples are thinned out. One that a truncation has made
-        void counts like any other."""
-        count = len(self._ends)
-        if not self._times.stays(index, count):
-            return False
-        at_ms = self._times.ms[index]
-        cut = bisect_right(self._cut_times, at_ms)
-        if cut == len(self._cut_times):
-            return True
-        width_ms = bucket_ms(self._times.ms[count - 1] - at_ms)
-        return at_ms // width_ms != self._cut_times[cut] // width_ms
-
-    def _thin(self) -> None:
-        count = len(self._ends)
-        if self._cut_times:
-            kept = bytes(self._stays(index) for index in range(count))
-            self._times = SampleTimes(compress(self._times.ms, kept))
-            newest_ms = self._times.ms[-1]
-            self._cut_times = [at_ms for at_ms in self._cut_times if newest_ms - at_ms <= WINDOW_MS]
-        else:
-            kept, self._times = self._times.thinned(count)
-        self._ends = array("q", compress(self._ends, kept))
+        return stays(self._times, index, len(self._ends), self._cut_times)
 
     def _cut_to(self, end: int) -> None:
         """Drops ends above the new end of a truncated log: records there were appended again, or will be."""
-        times, kept = self._times.ms, bisect_right(self._ends, end)
-        self._cut_times = sorted([*self._cut_times, *times[kept : len(self._ends)]])
-        self._times = SampleTimes(times[:kept])
+        times, kept = self._times, bisect_right(self._ends, end)
+        self._cut_times = tuple(sorted([*self._cut_times, *times[kept : len(self._ends)]]))
+        self._times = times[:kept]
         del self._ends[kept:]
 
     def _forget(self) -> None:
-        self._times, self._ends, self._cut_times = SampleTimes(), array("q"), ()
+        self._times, self._ends, self._cut_times = array("q"), array("q"), ()
         del self.recent_ends[:]
         self.longest = 0
         self.has_transactions = False

@@ -10,11 +10,11 @@ from unittest.mock import patch
 from weakref import ref
 
 from groupledger.schemas.kafka.topic_partition import TopicPartition
-from groupledger.transforms.lag.rules import LagState, TopicWindow, Watermark
-from groupledger.transforms.lag.rules.sample_times import SampleTimes
+from groupledger.transforms.lag.rules import LagState, TopicWindow, Watermark, sample_times
 from groupledger.transforms.lag.rules.topic_window import THIN_ABOVE
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Iterable
 
 START_MS = 1_760_000_000_000
@@ -28,6 +28,7 @@ def places(count: int) -> list[TopicPartition]:
 def take(state: LagState, number: int, sampled: Iterable[TopicPartition]) -> None:
     for place in sampled:
         state.sample(place, Watermark(START_MS + number * ROUND_MS, 0, number * 10, number * 10))
+    state.thin_out()
 
 
 def lists(state: LagState) -> set[int]:
@@ -51,6 +52,7 @@ def test_shared_times_say_the_same() -> None:
                 topic_id = f"id-{place.partition == 5 and number > 400}"
                 sample = Watermark(at_ms, 0, ends[place], ends[place], topic_id=topic_id)
                 assert state.sample(place, sample) == window.add(sample)
+            state.thin_out()
         for place, window in alone.items():
             shared = state.topics[place]
             asked = range(0, ends[place], max(ends[place] // 50, 1))
@@ -64,13 +66,13 @@ def test_samples_are_chosen_once_for_all() -> None:
     of_broker = every[:20]
     looked_at = 0
 
-    def counted(times: SampleTimes, index: int, count: int) -> bool:
+    def counted(times_ms: array[int], index: int, count: int, cut_times_ms: tuple[int, ...]) -> bool:
         nonlocal looked_at
         looked_at += 1
-        return stays(times, index, count)
+        return stays(times_ms, index, count, cut_times_ms)
 
-    stays = SampleTimes.stays
-    with patch.object(SampleTimes, "stays", counted):
+    stays = sample_times.stays
+    with patch.object(sample_times, "stays", counted):
         for number in range(THIN_ABOVE + 20):
             take(state, number, every if number % 100 != 50 else every[20:])  # a broker is away three times
     assert len(lists(state)) == 2
@@ -79,11 +81,25 @@ def test_samples_are_chosen_once_for_all() -> None:
 
 
 def test_brokers_that_come_back_together() -> None:
-    """Goal: of three brokers that went away one after the other, and came back in one round, each has one list."""
+    """Goal: of three brokers that went away one after the other, and came back in one round, each has one list once the
+    samples are thinned out."""
     state, every = LagState(), places(60)
-    for number in range(60):
-        take(state, number, [each for each in every if not 20 + each.partition % 3 <= number < 40])
+    for number in range(THIN_ABOVE + 50):
+        take(state, number, [each for each in every if not 200 + each.partition % 3 <= number < 220])
     assert len(lists(state)) == 3
+
+
+def test_what_was_missed_long_ago_makes_no_difference() -> None:
+    """Goal: partitions that missed rounds, began late, or were created anew have one list with the others at last."""
+    random, state, every = Random(1), LagState(), places(60)
+    for number in range(8_000):  # more than a day
+        is_late = number < 2_000
+        sampled = [each for each in every if not is_late or random.random() > each.partition / 6_000]
+        for place in sampled:
+            topic_id = f"id-{place.partition % 7 == 0 and number > 1_000}"
+            state.sample(place, Watermark(START_MS + number * ROUND_MS, 0, number, number, topic_id=topic_id))
+        state.thin_out()
+    assert len(lists(state)) == 1
 
 
 def test_a_start_from_thinned_samples() -> None:
